@@ -136,13 +136,14 @@ COMMANDS = {
 
 
 SECTIONS = {
+    "large_run": Placed(2, "pytest_crucible.sections.large_run", of_counts=True),
     "many_arms": Placed(10, "pytest_crucible.sections.many_arms", lambda plan: len(plan.arms) > 2),
-    "losses": Placed(20, "pytest_crucible.sections.replies:LOSSES"),
-    "cache": Placed(70, "pytest_crucible.sections.replies:CACHE"),
-    "reruns": Placed(80, "pytest_crucible.sections.replies:RERUNS"),
-    "stored_baselines": Placed(100, "pytest_crucible.sections.replies:STORED_BASELINES"),
+    "losses": Placed(20, "pytest_crucible.sections.replies:LOSSES", of_counts=True),
+    "cache": Placed(70, "pytest_crucible.sections.replies:CACHE", of_counts=True),
+    "reruns": Placed(80, "pytest_crucible.sections.replies:RERUNS", of_counts=True),
+    "stored_baselines": Placed(100, "pytest_crucible.sections.replies:STORED_BASELINES", of_counts=True),
     "drift": Placed(120, "pytest_crucible.sections.drift", lambda plan: bool(plan.contrasts)),
-    "usage": Placed(170, "pytest_crucible.sections.usage"),
+    "usage": Placed(170, "pytest_crucible.sections.usage", of_counts=True),
     "stability": Placed(
         235,
         "pytest_crucible.sections.stability",

@@ -64,12 +64,19 @@ def failed_metrics(arm: ArmOutcomes) -> Mapping[str, str]:
     for lost in arm.lost:
         if lost.metric is not None and lost.reason == "scorer" and lost.metric not in (*scored, *arm.labels):
             by_metric[lost.metric].append(lost)
-    return {metric: _sentence(metric, losses) for metric, losses in by_metric.items()}
+    return {
+        metric: failure_text(
+            metric,
+            len({lost.unit.position for lost in losses}),
+            next((lost.detail for lost in losses if lost.detail), ""),
+        )
+        for metric, losses in by_metric.items()
+    }
 
 
-def _sentence(metric: str, losses: list[Lost]) -> str:
-    samples = len({lost.unit.position for lost in losses})
-    first = next((lost.detail for lost in losses if lost.detail), "").partition("\n")[0]
+def failure_text(metric: str, samples: int, detail: str) -> str:
+    """Return the sentence on a metric that failed on each of so many samples, with the detail of its first error."""
+    first = detail.partition("\n")[0]
     error = first.removeprefix(f"metric {metric!r} ").removeprefix("raised ")
     error = error if len(error) <= MOST_CHARACTERS else f"{error[:MOST_CHARACTERS]}..."
     return f"metric {metric!r} failed on {'all ' if samples > 1 else ''}{quantity(samples, 'sample')}: {error}"
@@ -196,7 +203,7 @@ def analyse(inputs: AnalysisInputs, table: ScoreTable, *, alpha: float, family_s
         kinds={name: str(facts.kind) for name, facts in table.facts.items()},
         finished=inputs.finished,
         unanswered=tuple(
-            arm.name for arm, answers in zip(plan.arms, inputs.answers, strict=True) if _is_unanswered(answers)
+            arm.name for arm, answers in zip(plan.arms, inputs.answers, strict=True) if is_unanswered(answers)
         ),
         failed_metrics=_failed_metrics(inputs),
         ended=inputs.ended,
@@ -215,7 +222,8 @@ def _failed_metrics(inputs: AnalysisInputs) -> dict[str, str]:
     return {**{name: error for name, error in of_terms.items() if error}, **failed}
 
 
-def _is_unanswered(answers: ArmOutcomes) -> bool:
+def is_unanswered(answers: ArmOutcomes) -> bool:
+    """Return whether an arm has no result at all, although its time has not run out."""
     # After a deadline, a server without any reply may just be slow or restarting, so resuming helps.
     return not len(answers.positions) and not any(loss.reason == "deadline" for loss in answers.lost)
 
@@ -243,34 +251,45 @@ def score_table(inputs: AnalysisInputs) -> ScoreTable:
 
 def score_as_declared(inputs: AnalysisInputs) -> ScoreTable:
     """Return the scores of each metric and arm, with all facts as they are declared."""
-    plan, arms = inputs.plan, inputs.answers
     facts = metric_facts(inputs)
-    observed = {name for arm in arms for name in (*arm.scores, *arm.labels)}
-    numeric = {
+    scored = score_metrics(inputs, facts, numeric_facts(inputs, facts))
+    attributes = SampleAttributes(
+        clusters_of(inputs.groups),
+        inputs.expected,
+        slice_all(inputs.plan, inputs.expected, inputs.metadata),
+        random_factors=inputs.plan.random_factors,
+        keys=hash_ids(inputs.sample_ids) if inputs.sample_ids else None,
+        monte_carlo=MonteCarlo(seed=inputs.seed),
+    )
+    return replace(scored, attributes=attributes)
+
+
+def numeric_facts(inputs: AnalysisInputs, facts: Mapping[str, MetricFacts]) -> dict[str, MetricFacts]:
+    """Return the facts of the metrics that have numbers, among those of all metrics."""
+    observed = {name for arm in inputs.answers for name in (*arm.scores, *arm.labels)}
+    return {
         name: entry
         for name, entry in facts.items()
-        if entry.kind != "text" and (name in observed or entry in plan.metrics)
+        if entry.kind != "text" and (name in observed or entry in inputs.plan.metrics)
     }
-    table = {
-        name: tuple(arm_scores(entry, inputs, number) for number in range(len(arms))) for name, entry in numeric.items()
-    }
+
+
+def score_metrics(
+    inputs: AnalysisInputs, facts: Mapping[str, MetricFacts], numeric: Mapping[str, MetricFacts]
+) -> ScoreTable:
+    """Return the scores of metrics with numbers, and of the plan's terms, without attributes of the samples."""
+    plan, arms = inputs.plan, range(len(inputs.answers))
+    table = {name: tuple(arm_scores(entry, inputs, number) for number in arms) for name, entry in numeric.items()}
 
     def on_variant(entry: MetricFacts, variant: str) -> tuple[Scores, ...]:
         of_variant = replace(inputs, answers=inputs.variants[variant])
-        return tuple(arm_scores(entry, of_variant, number) for number in range(len(arms)))
+        return tuple(arm_scores(entry, of_variant, number) for number in arms)
 
     terms, of_terms = score_terms(plan, numeric, table, on_variant)
     return ScoreTable(
-        facts=facts | terms,
+        facts={**facts, **terms},
         scores=table | of_terms,
-        attributes=SampleAttributes(
-            clusters_of(inputs.groups),
-            inputs.expected,
-            slice_all(plan, inputs.expected, inputs.metadata),
-            random_factors=plan.random_factors,
-            keys=hash_ids(inputs.sample_ids) if inputs.sample_ids else None,
-            monte_carlo=MonteCarlo(seed=inputs.seed),
-        ),
+        attributes=SampleAttributes(),
         twins=score_twins(plan, numeric, on_variant),
     )
 

@@ -111,7 +111,7 @@ def compare(
         invalid = comparison_row(contrast, facts).check_values(contrast, values)
         order = "" if contrast.unpaired else order_note(contrast, facts, first, second, attributes)
     difference = None if invalid else compare_pair(contrast, arms, attributes, pairs, OBSERVED, alpha)
-    observed = worst = best = _bounded_value(difference)
+    observed = worst = best = bounded_value(difference)
     if lost.any() and not invalid:
         worst, best = _bounds_with_lost(contrast, arms, attributes, applicable, alpha)
     better = row_of(contrast).higher_is_better(contrast, facts)
@@ -124,23 +124,7 @@ def compare(
     if difference is None:
         note = invalid or _problem(contrast, arms, attributes, pairs, applicable)
         return replace(result, method="no pairs", note=note)
-    alikeness, interval = difference.alikeness, _interval(contrast, difference, attributes, alpha)
-    result = replace(
-        result,
-        clusters=difference.clusters,
-        difference=difference.value,
-        interval=interval,
-        p_value=difference.p_value,
-        p_exact=difference.p_exact,
-        proof_p=_proof_p(difference),
-        arrangements=alikeness.arrangements if alikeness else None,
-        is_exact=alikeness.exact if alikeness else False,
-        method=difference.method,
-        evidence=replace(result.evidence, method=difference.bounds_method),
-        effects=difference.effects,
-        note="; ".join(filter(None, (difference.note, order))),
-        ratio=_ratio(difference, interval, better),
-    )
+    result = with_difference(result, difference, attributes.look_alpha or alpha, order)
     if not plans:
         return result
     # Its power analysis needs most of scipy, which a session without a comparison does not load.
@@ -156,6 +140,27 @@ def compare(
     )
 
 
+def with_difference(result: Comparison, difference: Difference, bound_alpha: float, order: str = "") -> Comparison:
+    """Return the comparison with the difference to show. `bound_alpha` is that of each bound; `order` is added to its notes."""
+    alikeness, interval = difference.alikeness, _interval(result.contrast, difference, bound_alpha)
+    return replace(
+        result,
+        clusters=difference.clusters,
+        difference=difference.value,
+        interval=interval,
+        p_value=difference.p_value,
+        p_exact=difference.p_exact,
+        proof_p=_proof_p(difference),
+        arrangements=alikeness.arrangements if alikeness else None,
+        is_exact=alikeness.exact if alikeness else False,
+        method=difference.method,
+        evidence=replace(result.evidence, method=difference.bounds_method),
+        effects=difference.effects,
+        note="; ".join(filter(None, (difference.note, order))),
+        ratio=_ratio(difference, interval, result.higher_is_better),
+    )
+
+
 def weigh_evidence(
     contrast: Contrast, arms: Arms, attributes: SampleAttributes, *, alpha: float, family_size: int
 ) -> Evidence:
@@ -164,7 +169,7 @@ def weigh_evidence(
     attributes = replace(attributes, monte_carlo=resolve_for(alpha, family_size, attributes.monte_carlo.seed))
     pairs, applicable = paired_samples(contrast, ours, theirs)
     difference = compare_pair(contrast, arms, attributes, pairs, OBSERVED, alpha)
-    observed = worst = best = _bounded_value(difference)
+    observed = worst = best = bounded_value(difference)
     if ((lost_samples(ours) | lost_samples(theirs)) & applicable).any():
         worst, best = _bounds_with_lost(contrast, arms, attributes, applicable, alpha)
     return Evidence(
@@ -176,10 +181,10 @@ def _bounds_with_lost(
     contrast: Contrast, arms: Arms, attributes: SampleAttributes, applicable: Flags, alpha: float
 ) -> tuple[BoundedValue, BoundedValue]:
     """Return the difference with the lost values as bad, and as good, as possible for the candidate."""
-    low, high = _ends(contrast, arms[0])
+    low, high = worst_and_best(contrast, arms[0][0].facts)
     # Worst for the candidate: its own lost values at the bad end, those of the baseline at the good end.
-    worst = _bounded_value(compare_pair(contrast, arms, attributes, applicable, (low, high), alpha))
-    best = _bounded_value(compare_pair(contrast, arms, attributes, applicable, (high, low), alpha))
+    worst = bounded_value(compare_pair(contrast, arms, attributes, applicable, (low, high), alpha))
+    best = bounded_value(compare_pair(contrast, arms, attributes, applicable, (high, low), alpha))
     return worst, best
 
 
@@ -216,9 +221,9 @@ def compare_means(
     return compare(contrast, candidate, (ours, theirs), attributes, alpha=alpha, family_size=family_size)
 
 
-def _ends(contrast: Contrast, metrics: Sequence[ScoredMetric]) -> tuple[End, End]:
+def worst_and_best(contrast: Contrast, facts: MetricFacts) -> tuple[End, End]:
     """Return the ends of the statistic that are worst and best for an arm."""
-    better = row_of(contrast).higher_is_better(contrast, metrics[0].facts)
+    better = row_of(contrast).higher_is_better(contrast, facts)
     return ("low", "high") if better else ("high", "low")
 
 
@@ -230,11 +235,7 @@ def compare_pair(
         return unpaired.compare_arms(contrast, arms, attributes, chosen, ends, alpha)
     if conditional.is_conditional(contrast, *arms):
         return conditional_means.compare_arms(contrast, arms, attributes, chosen, ends, alpha)
-    candidate, baseline = (
-        prepare(contrast, metrics, attributes, chosen, end) for metrics, end in zip(arms, ends, strict=True)
-    )
-    if ends != OBSERVED:
-        candidate, baseline = _limit_lost(candidate, baseline, attributes)
+    candidate, baseline = prepare_pair(contrast, arms, attributes, chosen, ends)
     if attributes.look_alpha is not None:
         return _at_every_look(contrast, arms[0][0].facts, candidate, baseline, alpha, attributes.look_alpha)
     plain = compare_prepared(contrast, arms[0][0].facts, candidate, baseline, alpha=alpha)
@@ -242,6 +243,16 @@ def compare_pair(
         return plain
     counted = crossed.difference(contrast, arms, attributes, chosen, ends, plain, alpha)
     return without_unfounded_proof(contrast, arms[0][0].facts, counted)
+
+
+def prepare_pair(
+    contrast: Contrast, arms: Arms, attributes: SampleAttributes, chosen: Flags, ends: tuple[End, End]
+) -> tuple[Prepared, Prepared]:
+    """Return the numbers of both arms at given ends, with lost values within the reach of their pair."""
+    candidate, baseline = (
+        prepare(contrast, metrics, attributes, chosen, end) for metrics, end in zip(arms, ends, strict=True)
+    )
+    return (candidate, baseline) if ends == OBSERVED else _limit_lost(candidate, baseline, attributes)
 
 
 def _limit_lost(candidate: Prepared, baseline: Prepared, attributes: SampleAttributes) -> tuple[Prepared, Prepared]:
@@ -266,7 +277,7 @@ def _at_every_look(
     return sequences.compare_means(first, second, alpha, look_alpha)
 
 
-def _bounded_value(difference: Difference | None) -> BoundedValue:
+def bounded_value(difference: Difference | None) -> BoundedValue:
     """Return the value with its bounds; none without pairs, or with a lost value of a metric without bounds."""
     if difference is None:
         return NOTHING
@@ -286,14 +297,12 @@ def _proof_p(difference: Difference) -> float | None:
     return difference.p_value if is_only_one else difference.proof_p
 
 
-def _interval(
-    contrast: Contrast, difference: Difference, attributes: SampleAttributes, alpha: float
-) -> Interval | None:
+def _interval(contrast: Contrast, difference: Difference, bound_alpha: float) -> Interval | None:
     """Return the interval to show: where one-sided bounds decide the claim it is these, so that both always agree."""
     if difference.lower is None or difference.upper is None or not contrast.decided_by_bounds:
         return difference.interval
     # At every look the bounds have the alpha of the claim among all of them.
-    level = 1 - 2 * (attributes.look_alpha or alpha)
+    level = 1 - 2 * bound_alpha
     return Interval(low=difference.lower, high=difference.upper, level=level, method=difference.bounds_method)
 
 

@@ -37,22 +37,25 @@ def applies_differently(*arms: Arm) -> int:
 
 def declaration_problem(*arms: Arm) -> str:
     """Explain a metric that is declared to apply to samples, and was found to depend on the reply; empty if none was."""
-    for number, (facts, scores) in enumerate(arms[0]):
-        if facts.applies != "sample":
-            continue
-        count = applies_differently(*([arm[number]] for arm in arms))
-        if count:
-            return _wrong_declaration(facts.name, f"to {quantity(count, 'sample')} in one arm only")
-        some = int(scores.mixed.sum())
-        if some:
-            return _wrong_declaration(facts.name, f"to some replies only of {quantity(some, 'sample')}")
-    return ""
+    problems = (
+        wrong_declaration(facts, applies_differently(*([arm[number]] for arm in arms)), int(scores.mixed.sum()))
+        for number, (facts, scores) in enumerate(arms[0])
+    )
+    return next(filter(None, problems), "")
 
 
-def _wrong_declaration(name: str, where: str) -> str:
+def wrong_declaration(facts: MetricFacts, different: int, mixed: int) -> str:
+    """Explain a metric that is declared to apply to samples; empty if it does.
+
+    It applied to so many samples in one arm only, and to some replies only of so many samples.
+    """
+    if facts.applies != "sample" or not (different or mixed):
+        return ""
+    in_one = f"to {quantity(different, 'sample')} in one arm only"
+    where = in_one if different else f"to some replies only of {quantity(mixed, 'sample')}"
     return (
-        f'{name!r} is declared to apply to samples, and applied {where}: declare @metric(applies="reply"), which measures each '
-        "arm on the replies that it applies to"
+        f'{facts.name!r} is declared to apply to samples, and applied {where}: declare @metric(applies="reply"), which measures '
+        "each arm on the replies that it applies to"
     )
 
 
@@ -84,11 +87,19 @@ def pairs_problem(measure: Measure, *arms: Arm) -> str:
     if row_of(measure).of_slices or declaration_problem(*arms):
         return ""
     if any(has_unlike_sides(metric) for arm in arms for metric in arm):
-        return f"{measure.expression} applies to a reply and not to its twin, or the reverse: set a target for each arm"
+        return unlike_sides_text(measure)
     count = applies_differently(*arms)
-    if not count or is_conditional(measure, *arms):
-        return ""
-    names = " and ".join(repr(metric.facts.name) for metric in arms[0])
+    return unpaired_text(measure, count) if count and not is_conditional(measure, *arms) else ""
+
+
+def unlike_sides_text(measure: Measure) -> str:
+    """Explain why a drop whose two means are of other samples is not compared."""
+    return f"{measure.expression} applies to a reply and not to its twin, or the reverse: set a target for each arm"
+
+
+def unpaired_text(measure: Measure, count: int) -> str:
+    """Explain why a statistic of samples cannot compare arms of which one metric applies to so many samples in one arm only."""
+    names = " and ".join(map(repr, measure.metrics))
     title = row_of(measure).title
     return (
         f"{names} applied to {quantity(count, 'sample')} in one arm only, and a {title} is compared on samples of both arms: "

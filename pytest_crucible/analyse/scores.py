@@ -225,12 +225,13 @@ def _means(replies: _Replies, facts: MetricFacts, shape: tuple[int, int]) -> Sco
     )
     with np.errstate(invalid="ignore", divide="ignore"):
         # 0/0 is NaN: no repeat was scored
-        means = total / counted
-        low, high = (
-            # Only where something is missing: 0 times an infinite bound would be NaN.
-            np.where(missing, total + missing * end, total) / (counted + missing)
-            for end in (facts.low, facts.high)
-        )
+        means = low = high = total / counted
+        if missing.any():
+            low, high = (
+                # Only where something is missing: 0 times an infinite bound would be NaN.
+                np.where(missing, total + missing * end, total) / (counted + missing)
+                for end in (facts.low, facts.high)
+            )
     return Scores(
         means, low, high, missing > 0, (counted + missing) == 0, own_shares=_shares(counted, missing, requested)
     )
@@ -260,10 +261,17 @@ def _units(column: ScoreColumns | None, size: int, repeats: int) -> tuple[Floats
 def _status(arm: ArmOutcomes, size: int, repeats: int) -> npt.NDArray[np.int8]:
     status = np.zeros(size, dtype=np.int8)
     units = _index(arm.positions, arm.repeats, repeats)
-    failed = np.array([failure is not None for failure in arm.failures], dtype=bool)
+    failed = _failed_flags(arm.failures)
     skipped = np.array(arm.skipped, dtype=bool)
     status[units] = np.where(skipped, _SKIPPED, np.where(failed, _FAILED, _OK))
     return status
+
+
+def _failed_flags(failures: Sequence[Any]) -> Flags:
+    """Return which replies failed: a batch of a large run has the flags in place of the kinds."""
+    if isinstance(failures, np.ndarray):
+        return failures
+    return np.array([failure is not None for failure in failures], dtype=bool)
 
 
 def _broken_units(metric: str, arm: ArmOutcomes, size: int, repeats: int) -> Flags:
@@ -286,11 +294,12 @@ def mark_inapplicable(plan: Plan, answers: Sequence[ArmOutcomes], expected: Sequ
     conditional = [facts for facts in plan.metrics if facts.applies_to is not None] if expected else []
     for facts in conditional:
         outside = np.array([not applies(facts.applies_to, each) for each in expected], dtype=bool)
-        answers = [_mark(arm, facts, outside, plan.draws(number).size) for number, arm in enumerate(answers)]
+        answers = [mark_outside(arm, facts, outside, plan.draws(number).size) for number, arm in enumerate(answers)]
     return tuple(answers)
 
 
-def _mark(arm: ArmOutcomes, facts: MetricFacts, outside: Flags, repeats: int) -> ArmOutcomes:
+def mark_outside(arm: ArmOutcomes, facts: MetricFacts, outside: Flags, repeats: int) -> ArmOutcomes:
+    """Return the outcomes with "does not apply" for every reply without a score to the samples outside of a metric."""
     # A metric that other replies of the arm lack was not among its metrics.
     if facts.name not in arm.scores and not all(arm.failures):
         return arm

@@ -39,25 +39,31 @@ from pytest_crucible.records import (
     Target,
     TargetResult,
 )
+from pytest_crucible.stats.exact_sums import exact_sum
 from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.number_format import quantity
+
+
+def drop_arms(pair: Pair) -> tuple[Contrast, tuple[list[ScoredMetric], list[ScoredMetric]]]:
+    """Return the comparison that a drop is, with the twins as its candidate and the original samples as its baseline."""
+    # With a margin it is a difference of means, also for a metric whose arms are compared by ratios.
+    contrast = Contrast(metric=pair.facts.name, baseline="", margin=0.0)
+    # A reach is about two arms, not about a sample and its twin.
+    facts = replace(pair.facts, reach=None)
+    return contrast, ([ScoredMetric(facts, pair.twins)], [ScoredMetric(facts, pair.originals)])
 
 
 def drop_difference(
     pair: Pair, attributes: SampleAttributes, chosen: Flags, end: End, alpha: float
 ) -> Difference | None:
     """Return twins minus original samples, positive if the twins are better, at one end of the drop."""
-    # With a margin it is a difference of means, also for a metric whose arms are compared by ratios.
-    contrast = Contrast(metric=pair.facts.name, baseline="", margin=0.0)
-    # A reach is about two arms, not about a sample and its twin.
-    facts = replace(pair.facts, reach=None)
-    arms = ([ScoredMetric(facts, pair.twins)], [ScoredMetric(facts, pair.originals)])
+    contrast, arms = drop_arms(pair)
     if is_conditional(contrast, *arms):
         chosen = paired_samples(*arms)[0 if end == "observed" else 1]
     # Loaded where something is compared.
     from pytest_crucible.analyse.comparisons import compare_pair
 
-    return compare_pair(contrast, arms, attributes, chosen, _ends(pair, end), alpha)
+    return compare_pair(contrast, arms, attributes, chosen, ends_of_drop(pair, end), alpha)
 
 
 def estimate_drop(difference: Difference | None) -> Measured:
@@ -79,7 +85,7 @@ def bound_drop(difference: Difference | None) -> tuple[BoundedValue, str]:
     return bounds, difference.bounds_method
 
 
-def _ends(pair: Pair, end: End) -> tuple[End, End]:
+def ends_of_drop(pair: Pair, end: End) -> tuple[End, End]:
     """Return the ends of twins and samples at which the drop is lowest or highest."""
     if end == "observed":
         return "observed", "observed"
@@ -129,7 +135,7 @@ def estimate(
 def _measure(
     measure: Measure, metrics: Sequence[ScoredMetric], attributes: SampleAttributes, scored: Flags, level: float
 ) -> Measured:
-    pair = _pair(measure, metrics, attributes)
+    pair = pair_of(measure, metrics, attributes)
     if pair is not None:
         return estimate_drop(drop_difference(pair, attributes, scored, "observed", 1 - level))
     prepared = prepare(measure, metrics, attributes, scored)
@@ -142,7 +148,7 @@ def _measure(
     return measured
 
 
-def _pair(measure: Measure, metrics: Sequence[ScoredMetric], attributes: SampleAttributes) -> Pair | None:
+def pair_of(measure: Measure, metrics: Sequence[ScoredMetric], attributes: SampleAttributes) -> Pair | None:
     """Return the two sides of a drop that is judged by the method for pairs; None for anything else."""
     is_plain = attributes.look_alpha is None and not attributes.random_factors and measure.statistic == MEAN.name
     return metrics[0].scores.pair if is_plain else None
@@ -198,7 +204,7 @@ def _bound_target(
     alpha: float,
 ) -> tuple[BoundedValue, str, str]:
     """Return the bounds, their method, and a note if a random factor leaves no bounds."""
-    pair = _pair(target, metrics, attributes)
+    pair = pair_of(target, metrics, attributes)
     if pair is not None:
         difference = drop_difference(pair, attributes, chosen, end, alpha)
         return *bound_drop(difference), difference.note if difference else ""
@@ -235,24 +241,35 @@ def _uneven(measure: Measure, metrics: Sequence[ScoredMetric], scored: Flags) ->
     counts = (~np.isnan(scores.units.values[scored])).reshape(int(scored.sum()), -1).sum(axis=1)
     if counts.min() == counts.max():
         return ""
-    alike = "each sample counts alike" if row.is_mean else "averaged in each sample first"
-    if row.of_replies:
-        alike = "each reply counts alike"
-    elif row.is_mean and scores.mixed[scored].any():
+    if row.is_mean and not row.of_replies and scores.mixed[scored].any():
         answered = counts / scores.shares.observed[scored]
         by_share = "each sample counts by the share of its replies that the metric applies to"
         alike = "each reply counts alike" if np.allclose(answered, answered[0]) else by_share
-    return f"{quantity(int(counts.sum()), 'reply')}, {alike}"
+        return f"{quantity(int(counts.sum()), 'reply')}, {alike}"
+    return uneven_text(measure, int(counts.sum()))
+
+
+def uneven_text(measure: Measure, replies: int) -> str:
+    """Return how many replies there are, and what counts alike, of a metric that applies to all or none of a sample's."""
+    row = row_of(measure)
+    alike = "each sample counts alike" if row.is_mean else "averaged in each sample first"
+    return f"{quantity(replies, 'reply')}, {'each reply counts alike' if row.of_replies else alike}"
 
 
 def _unconditional(measure: Measure, metric: ScoredMetric) -> float | None:
     """Return the mean with the metric's worst value where it does not apply; None for a rate that is conditional by definition."""
     facts, scores = metric
-    if facts.applies is not None or facts.applies_to is not None or facts.is_conditional:
-        return None
-    worst = facts.low if facts.direction == "higher" else facts.high
-    if not row_of(measure).fills_inapplicable or not scores.inapplicable.any() or not math.isfinite(worst):
+    worst = worst_if_inapplicable(measure, facts)
+    if worst is None or not scores.inapplicable.any():
         return None
     values = np.where(scores.inapplicable, worst, scores.values)
     # Lost samples stay NaN here: their value is unknown, not the worst.
-    return float(np.nanmean(values))
+    values = values[~np.isnan(values)]
+    return exact_sum(values) / values.size
+
+
+def worst_if_inapplicable(measure: Measure, facts: MetricFacts) -> float | None:
+    """Return the value that stands for "does not apply" in the unconditional mean; None where there is no such mean."""
+    is_conditional = facts.applies is not None or facts.applies_to is not None or facts.is_conditional
+    worst = facts.low if facts.direction == "higher" else facts.high
+    return worst if row_of(measure).fills_inapplicable and not is_conditional and math.isfinite(worst) else None

@@ -43,13 +43,21 @@ class Placed:
     """A section of the package with its place in the reports. Sections of other plugins have no number and come after them.
 
     `section` names a module, or "module:attribute", which is imported for the first plan that it concerns: `concerns` returns
-    whether it may have anything to show of a plan.
+    whether it may have anything to show of a plan. With `of_counts` it reads no single replies, and is computed also of an
+    experiment that is larger than memory.
     """
 
-    __slots__ = ("concerns", "place", "section")
+    __slots__ = ("concerns", "of_counts", "place", "section")
 
-    def __init__(self, place: int, section: str, concerns: Callable[[Plan], bool] = lambda plan: True) -> None:
-        self.place, self.section, self.concerns = place, section, concerns
+    def __init__(
+        self,
+        place: int,
+        section: str,
+        concerns: Callable[[Plan], bool] = lambda plan: True,
+        *,
+        of_counts: bool = False,
+    ) -> None:
+        self.place, self.section, self.concerns, self.of_counts = place, section, concerns, of_counts
 
 
 class Command(str):

@@ -38,8 +38,9 @@ from pytest_crucible.measures.values import (
     without_rounding,
 )
 from pytest_crucible.records import BoundedValue, Contrast, EffectSize, Measure, MetricFacts
-from pytest_crucible.stats.estimating import clip_interval
-from pytest_crucible.stats.inputs import Arms, declare_arms, declare_pairs, scale_of
+from pytest_crucible.stats.estimating import bound_arm, clip_interval, estimate_arm
+from pytest_crucible.stats.exact_sums import exact_sum
+from pytest_crucible.stats.inputs import Arms, Observed, declare_arm, declare_arms, declare_pairs, scale_of
 from pytest_crucible.stats.interval import Interval
 
 RELATIONS: dict[str, Callable[[Any, float], Any]] = {
@@ -100,9 +101,13 @@ def estimate_mean(prepared: Prepared, level: float) -> Measured:
     if not len(prepared.values):
         return no_data(prepared)
     values, shape = values_and_shape(prepared)
-    mean = stats.estimate(values, **shape, alpha=1 - level)
-    groups = counted_clusters(prepared.clusters)
-    return Measured(mean.estimate, clip_interval(mean.interval, prepared.bounds), groups, mean.method)
+    return describe_mean(declare_arm(values, **shape), level, prepared.bounds, counted_clusters(prepared.clusters))
+
+
+def describe_mean(arm: Observed, level: float, bounds: Numbers, groups: int | None) -> Measured:
+    """Return the mean of values that are checked already with its two-sided interval."""
+    mean = estimate_arm(arm, 1 - level)
+    return Measured(mean.estimate, clip_interval(mean.interval, bounds), groups, mean.method)
 
 
 def bound_mean(prepared: Prepared, alpha: float) -> tuple[BoundedValue, str]:
@@ -112,10 +117,17 @@ def bound_mean(prepared: Prepared, alpha: float) -> tuple[BoundedValue, str]:
     if not np.isfinite(prepared.values).all():
         return BoundedValue(value=float(np.sum(prepared.values)), lower=None, upper=None), "unbounded"
     values, shape = values_and_shape(prepared)
-    lower, upper = (stats.mean_bound(values, **shape, alpha=alpha, side=side) for side in _SIDES)
+    # The mean of replies, where there are several of a sample, is that of all of them.
+    value = exact_sum(values) / values.size
+    return bound_arm_mean(declare_arm(values, **shape), alpha, prepared.bounds, value)
+
+
+def bound_arm_mean(arm: Observed, alpha: float, bounds: Numbers, value: float) -> tuple[BoundedValue, str]:
+    """Return the mean of values that are checked already with its one-sided bounds."""
+    lower, upper = (bound_arm(arm, alpha, side) for side in _SIDES)
     method = "none" if lower.value is None and upper.value is None else lower.method
-    low, high = (clip_value(side.value, prepared.bounds) for side in (lower, upper))
-    return BoundedValue(value=float(np.mean(prepared.values)), lower=low, upper=high), method
+    low, high = (clip_value(side.value, bounds) for side in (lower, upper))
+    return BoundedValue(value=value, lower=low, upper=high), method
 
 
 _SIDES: tuple[Literal["lower", "upper"], ...] = ("lower", "upper")
@@ -123,7 +135,11 @@ _SIDES: tuple[Literal["lower", "upper"], ...] = ("lower", "upper")
 
 def estimate_count(prepared: Prepared, level: float) -> Measured:
     """Return the sum with its two-sided interval: the mean and its interval times the number of replies."""
-    mean, n = estimate_mean(prepared, level), _size(prepared)
+    return as_total(estimate_mean(prepared, level), _size(prepared))
+
+
+def as_total(mean: Measured, n: int) -> Measured:
+    """Return the sum of n replies from their mean."""
     interval = mean.interval and Interval(
         low=mean.interval.low * n, high=mean.interval.high * n, level=mean.interval.level, method=mean.interval.method
     )
@@ -136,7 +152,12 @@ def bound_count(prepared: Prepared, alpha: float) -> tuple[BoundedValue, str]:
     if n and np.isfinite(prepared.values).all() and not prepared.values.any():
         # Nothing was counted, so the values do not vary. The proportion of samples that count still has a bound.
         prepared = replace(prepared, kind="binary", bounds=(0.0, 1.0), ends=None, replies=None)
-    reading, method = bound_mean(prepared, alpha)
+    return as_bounded_total(bound_mean(prepared, alpha), n)
+
+
+def as_bounded_total(mean: tuple[BoundedValue, str], n: int) -> tuple[BoundedValue, str]:
+    """Return the sum of n replies with its bounds from those of their mean."""
+    reading, method = mean
     # An unbounded value is a sum already, and infinite.
     scale = 1 if method == "unbounded" else n
     value, lower, upper = (_times(number, scale) for number in (reading.value, reading.lower, reading.upper))
@@ -148,13 +169,10 @@ def compare_means(first: Prepared, second: Prepared, alpha: float) -> Difference
     if not len(first.values) or not all(np.isfinite(arm.values).all() for arm in (first, second)):
         return None
     arms = _pair_means(first, second)
-    difference = _compare(arms, first, alpha)
+    difference = compare_arms(arms, first, alpha)
     span = difference.span
     return replace(
         difference,
-        discordance=_discordance(difference.n, difference.deviation, difference.value)
-        if _is_paired_binary(first, second)
-        else None,
         # Gaffke's bound decides a margin only of values that are bounded.
         samples_past_limit=partial(
             _samples_past_limit, arms.candidate.values - arms.baseline.values, (-span, span), first.clusters
@@ -201,10 +219,10 @@ def compare_unpaired_means(first: Prepared, second: Prepared, alpha: float) -> D
     if first.clusters is not None and second.clusters is not None:
         clusters = first.clusters.tolist(), second.clusters.tolist()
     arms = declare_arms(first.values, second.values, **{**shape, "clusters": clusters})
-    return _compare(replace(arms, monte_carlo=first.monte_carlo), first, alpha)
+    return compare_arms(replace(arms, monte_carlo=first.monte_carlo), first, alpha)
 
 
-def _compare(arms: Arms, first: Prepared, alpha: float) -> Difference:
+def compare_arms(arms: Arms, first: Prepared, alpha: float) -> Difference:
     """Return the difference of two arms' means, with what pairs and independent arms have in common."""
     # They need scipy, which a session without a comparison does not load.
     from pytest_crucible.stats.comparing import bound_declared_arms, compare_declared_arms
@@ -213,8 +231,12 @@ def _compare(arms: Arms, first: Prepared, alpha: float) -> Difference:
     bounds = bound_declared_arms(arms, alpha)
     effects = [size for size in (result.effect, *result.effects) if size is not None]
     tiny, span = is_tiny_mean(result.estimate, first.bounds), largest_change(first)
+    value = 0.0 if tiny else result.estimate
+    # Single pairs of yes or no; means of repeats and groups are compared as scores.
+    is_paired_binary = arms.differences is not None and arms.candidate.kind == "binary" and not arms.clustered
     return Difference(
-        value=0.0 if tiny else result.estimate,
+        value=value,
+        discordance=_discordance(result.n, result.deviation, value) if is_paired_binary else None,
         interval=clip_interval(result.interval, (-span, span)),
         p_value=1.0 if tiny and result.p_value is not None else result.p_value,
         p_exact=result.p_exact,
@@ -236,9 +258,12 @@ def _compare(arms: Arms, first: Prepared, alpha: float) -> Difference:
 
 def compare_counts(first: Prepared, second: Prepared, alpha: float) -> Difference | None:
     """Return first minus second total, of as many replies in both arms: the difference of means times the larger number."""
-    mean, n = compare_means(first, second, alpha), max(_size(first), _size(second))
-    if mean is None:
-        return None
+    mean = compare_means(first, second, alpha)
+    return None if mean is None else as_total_difference(mean, max(_size(first), _size(second)))
+
+
+def as_total_difference(mean: Difference, n: int) -> Difference:
+    """Return the difference of totals of n replies from that of their means."""
     interval = mean.interval and replace(mean.interval, low=mean.interval.low * n, high=mean.interval.high * n)
     return replace(
         mean,
@@ -256,13 +281,6 @@ def compare_counts(first: Prepared, second: Prepared, alpha: float) -> Differenc
 
 def _size(prepared: Prepared) -> int:
     return len(prepared.values) if prepared.size is None else prepared.size
-
-
-def _is_paired_binary(first: Prepared, second: Prepared) -> bool:
-    """Return whether single pairs of yes or no are compared; means of repeats and groups are compared as scores."""
-    if numeric(first.kind) != "binary" or first.clusters is not None:
-        return False
-    return all(bool(np.isin(arm.values, (0.0, 1.0)).all()) for arm in (first, second))
 
 
 def _discordance(n: int, deviation: float | None, difference: float | None) -> float:

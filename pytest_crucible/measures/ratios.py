@@ -17,20 +17,21 @@ from functools import partial
 
 import numpy as np
 
-from pytest_crucible.measures.row import Clusters, Difference, Floats, Prepared, counted_clusters
+from pytest_crucible.measures.row import Clusters, Difference, Floats, Numbers, Prepared, counted_clusters
 from pytest_crucible.measures.statistic import GEOMETRIC_MEANS, RATIO_OF_MEANS
 from pytest_crucible.measures.values import without_rounding
 from pytest_crucible.records import Contrast, EffectSize, Measure, MetricFacts
 from pytest_crucible.stats.arrays import Side, is_finite_range
 from pytest_crucible.stats.choose import find_row
-from pytest_crucible.stats.inputs import Arms, declare_pairs
+from pytest_crucible.stats.estimating import deviation_for_power
+from pytest_crucible.stats.inputs import Arms, Observed, declare_pairs
 from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.means.clustered import clustered_mean
 from pytest_crucible.stats.means.moments import standard_deviation
 from pytest_crucible.stats.means.ratio_bounds import mean_ratio_bound, mean_ratio_p_value
-from pytest_crucible.stats.means.ratios import log_claim, log_ratios_and_ends, log_side, ratio_of_totals
+from pytest_crucible.stats.means.ratios import log_claim_of, log_reach, log_side_of, logarithms, ratio_of_totals
 from pytest_crucible.stats.planning.proof import samples_by_gaffke
-from pytest_crucible.stats.resampling.alikeness import flip_signs
+from pytest_crucible.stats.resampling.alikeness import check_pairs, flip_signs, flip_units
 from pytest_crucible.stats.sizes import effect_sizes
 
 # The rounding of an amount is relative to its size, not to its declared bounds.
@@ -103,41 +104,61 @@ def compare_geometric_means(first: Prepared, second: Prepared, alpha: float) -> 
         return None
     values = without_relative_rounding(first.values, second.values)
     arms = declare_pairs(first.values, values, kind="positive", bounds=first.bounds, clusters=first.clusters)
-    logs = log_ratios_and_ends(arms)[0]
-    plain = with_alikeness(describe_ratio(first, GEOMETRIC_MEANS, float(logs.mean())), first, logs)
-    try:
-        return _with_bounds_of_geometric_means(plain, arms, logs, alpha)
-    except NotEnoughData as refusal:
-        # The ratio and the test are shown even without bounds.
-        return replace(plain, note=str(refusal))
-
-
-def _with_bounds_of_geometric_means(plain: Difference, arms: Arms, logs: Floats, alpha: float) -> Difference:
-    answer = log_claim(arms, 1 - alpha)
-    lower, upper = (log_side(arms, alpha, side) for side in _SIDES)
+    logs = logarithms(arms)
+    logs = replace(logs, keys=first.keys, monte_carlo=first.monte_carlo)
+    result = claim_geometric_means(logs, arms.candidate.bounds, alpha)
+    if result.bounds_method == "none":
+        return result
     effects = tuple(
         EffectSize(name=size.name, value=size.value, interval=size.interval)
         for size in effect_sizes(arms, 1 - alpha, "ratio")
     )
+    past_limit = partial(_samples_for_geometric_means, logs.pairs, arms.candidate.bounds)
+    return replace(result, samples_past_limit=past_limit, effects=effects)
+
+
+def claim_geometric_means(logs: Arms, bounds: Numbers, alpha: float) -> Difference:
+    """Return the mean logarithm of the pairs' ratios with its test and bounds; `bounds` are those of the amounts."""
+    ratios, groups = logs.pairs, logs.groups
+    plain = Difference(
+        value=ratios.mean,
+        method="none",
+        n=ratios.size,
+        clusters=groups,
+        dof=None if groups is None else groups - 1.0,
+        ratio=GEOMETRIC_MEANS,
+    )
+    try:
+        check_pairs(ratios.size)
+        alike = flip_units(ratios.blocks(logs.keys), monte_carlo=logs.monte_carlo)
+    except NotEnoughData as refusal:
+        return replace(plain, note=str(refusal))
+    plain = replace(plain, p_value=alike.p_value, alikeness=alike, method=alike.method)
+    try:
+        answer = log_claim_of(ratios, bounds, 1 - alpha)
+        lower, upper = (log_side_of(ratios, bounds, alpha, side) for side in _SIDES)
+    except NotEnoughData as refusal:
+        # The ratio and the test are shown even without bounds.
+        return replace(plain, note=str(refusal))
     return replace(
         plain,
         interval=answer.interval,
         proof_p=answer.p_value,
         lower=lower,
         upper=upper,
-        bounds_method=find_row("ratio claim", "pairs", "unbounded", clustered=arms.clustered).method,
-        deviation=deviation_of_mean(logs, arms.candidate.clusters),
-        samples_past_limit=partial(_samples_for_geometric_means, arms),
-        effects=effects,
+        bounds_method=find_row("ratio claim", "pairs", "unbounded", clustered=logs.clustered).method,
+        deviation=deviation_for_power(ratios),
     )
 
 
-def _samples_for_geometric_means(arms: Arms, limit: float, alpha: float, power: float) -> int | None:
-    values, ends, clusters = log_ratios_and_ends(arms)
+def _samples_for_geometric_means(
+    logs: Observed, bounds: Numbers, limit: float, alpha: float, power: float
+) -> int | None:
     # Below the limit the mirrored values have to be proven to be above the mirrored limit.
-    sign = 1.0 if values.mean() > limit else -1.0
+    sign = 1.0 if logs.values.mean() > limit else -1.0
+    end = -log_reach(logs, bounds)
     return samples_by_gaffke(
-        sign * values, null=sign * limit, end=ends["lower"], alpha=alpha, power=power, clusters=clusters
+        sign * logs.values, null=sign * limit, end=end, alpha=alpha, power=power, clusters=logs.clusters
     )
 
 

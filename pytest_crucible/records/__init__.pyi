@@ -48,6 +48,7 @@ from .outcomes import ModelCall as ModelCall
 from .outcomes import Observation as Observation
 from .outcomes import OpenStream as OpenStream
 from .outcomes import Outcome as Outcome
+from .outcomes import OutcomeCounts as OutcomeCounts
 from .outcomes import Reply as Reply
 from .outcomes import Request as Request
 from .outcomes import ScoreColumns as ScoreColumns

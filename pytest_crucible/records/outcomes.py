@@ -270,6 +270,21 @@ class ArmOutcomes:
     """Position, repeat and text that LLM judges record beside their scores."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutcomeCounts:
+    """Counts of the replies of one arm, and of its losses."""
+
+    replies: int
+    """Stored ones, those that failed included."""
+    lost: Mapping[str, int]
+    """By reason: whole replies, and scores."""
+    lost_replies: int
+    failures: Mapping[str, int]
+    """By kind."""
+    first: Mapping[str, str]
+    """First line of the first message, by the metric that was lost, or else by the reason."""
+
+
 Place = tuple[int, int]
 """Position and repeat of a reply."""
 Columns = TypeVar("Columns", ArmOutcomes, ScoreColumns)

@@ -25,7 +25,9 @@ from pytest_crucible.analyse.analysis import (
 from pytest_crucible.analyse.pool import Part, Pool, pool_arms
 from pytest_crucible.analyse.scores import mark_inapplicable
 from pytest_crucible.analyse.stopping import in_order, keep_answers, skip_samples, stop_early
+from pytest_crucible.analyse.streamed_plan import is_streamed
 from pytest_crucible.features.row import Placed
+from pytest_crucible.measures.statistic import MOST_REPLIES
 from pytest_crucible.records import (
     CUT_SHORT,
     Analysis,
@@ -41,6 +43,7 @@ from pytest_crucible.records import (
 from pytest_crucible.records.call_differences import SentCalls
 from pytest_crucible.records.datasets import SAME_ANSWER, VariantRules
 from pytest_crucible.records.reasoning import answer_text
+from pytest_crucible.runs.large_experiments import LargeExperiment, analyse_large
 from pytest_crucible.runs.plugins import Extensions, installed_extensions, variant_rules
 from pytest_crucible.runs.run_analysis import RunAnalysis, alpha_at_end, begin_analysis, complete_samples
 from pytest_crucible.sections import Section
@@ -64,15 +67,24 @@ def conclude(
     amend: Callable[[Verdict], Verdict | None],
     extensions: Extensions | None = None,
     memory: str = "off",
+    most_in_memory: int = MOST_REPLIES,
 ) -> Run:
     """Analyse everything that a run has stored, decide all verdicts together, store and return them.
 
-    `amend` may replace a verdict; `extensions` are those that are installed, if not given; `memory` is the setting crucible_memory.
+    `amend` may replace a verdict; `extensions` are those that are installed, if not given; `memory` is the setting
+    crucible_memory; `most_in_memory` is that of `analyse_run`.
     """
     extensions = extensions or installed_extensions()
     alpha = alpha_at_end(store, run, extensions, alpha)
     by_key, family_size = analyse_run(
-        store, run, extensions, alpha=alpha, interrupted=interrupted, memory=memory, strict=strict
+        store,
+        run,
+        extensions,
+        alpha=alpha,
+        interrupted=interrupted,
+        memory=memory,
+        strict=strict,
+        most_in_memory=most_in_memory,
     )
     analyses = list(by_key.values())
     decided = gate.decide_verdicts(analyses, alpha=alpha, strict=strict, family_size=family_size)
@@ -102,19 +114,31 @@ def analyse_run(
     at: Mapping[str, Any] | None = None,
     look_share: float = 1.0,
     plans_next_run: bool = True,
+    most_in_memory: int = MOST_REPLIES,
 ) -> tuple[dict[int, Analysis], int]:
     """Return the analysis of each experiment that began, by its key, and the size of the session's Holm family.
 
     Nothing is stored. `stored_claims` is the number of claims that the session decided: those of a plugin's section cannot
     be computed again without the plugin, and yet they share alpha. `at` is the place to look at, in the words of features;
     without it that at which the session ended. `look_share` is the share of the plan's alpha for looks (--crucible-stop) that
-    this analysis spends. `plans_next_run` is that of `AnalysisInputs`.
+    this analysis spends. `plans_next_run` is that of `AnalysisInputs`. An experiment with more than `most_in_memory` replies is
+    analysed in batches.
     """
     whole = begin_analysis(store, run, extensions, alpha=alpha, strict=strict, at=at)
 
-    def experiments() -> Iterator[tuple[AnalysisInputs, StoredExperiment]]:
-        for inputs, stored in _cut_inputs(whole, interrupted=interrupted, look_share=look_share):
-            inputs = replace(inputs, plans_next_run=plans_next_run)
+    def is_large(plan: Plan) -> bool:
+        # Pools and features that choose samples need all of them.
+        needs_all = memory == "pool" or whole.cuts or variant_rules(plan).kept
+        return not needs_all and is_streamed(plan, most_in_memory)
+
+    def experiments() -> Iterator[tuple[AnalysisInputs | LargeExperiment, StoredExperiment]]:
+        for stored in load_experiments(whole.store, whole.run, is_large):
+            stored = _with_look_share(stored, look_share)
+            finished = _is_finished(stored, interrupted=interrupted)
+            if is_large(stored.plan):
+                yield LargeExperiment(stored, finished, most_in_memory, plans_next_run=plans_next_run), stored
+                continue
+            inputs = replace(_cut_inputs(whole, stored, finished), plans_next_run=plans_next_run)
             yield add_pools(inputs, stored, strict=strict) if memory == "pool" else inputs, stored
 
     analyses, family_size = analyse_together(
@@ -130,18 +154,21 @@ def load_inputs(
 ) -> Iterator[AnalysisInputs]:
     """Yield the inputs of the analysis of each experiment that began, with the samples that count; without pools."""
     whole = begin_analysis(store, run, installed_extensions(), alpha=alpha, strict=strict)
-    return (inputs for inputs, _ in _cut_inputs(whole, interrupted=interrupted))
+    return (
+        _cut_inputs(whole, stored, _is_finished(stored, interrupted=interrupted))
+        for stored in load_experiments(whole.store, whole.run)
+    )
 
 
-def _cut_inputs(
-    whole: RunAnalysis, *, interrupted: bool, look_share: float = 1.0
-) -> Iterator[tuple[AnalysisInputs, StoredExperiment]]:
-    for stored in load_experiments(whole.store, whole.run):
-        stored = _with_look_share(stored, look_share)
-        inputs = analysis_inputs(stored, stored.finished or (stored.plan.by_item and not interrupted))
-        for cut in whole.cuts:
-            inputs = cut(inputs, stored)
-        yield inputs, stored
+def _is_finished(stored: StoredExperiment, *, interrupted: bool) -> bool:
+    return stored.finished or (stored.plan.by_item and not interrupted)
+
+
+def _cut_inputs(whole: RunAnalysis, stored: StoredExperiment, finished: bool) -> AnalysisInputs:
+    inputs = analysis_inputs(stored, finished)
+    for change in (*whole.cuts, *whole.additions):
+        inputs = change(inputs, stored)
+    return inputs
 
 
 def _with_look_share(stored: StoredExperiment, share: float) -> StoredExperiment:
@@ -152,7 +179,7 @@ def _with_look_share(stored: StoredExperiment, share: float) -> StoredExperiment
 
 
 def analyse_together(
-    experiments: Callable[[], Iterable[tuple[AnalysisInputs, StoredDetails]]],
+    experiments: Callable[[], Iterable[tuple[AnalysisInputs | LargeExperiment, StoredDetails]]],
     sections: Mapping[str, Section | Placed],
     *,
     alpha: float,
@@ -179,12 +206,14 @@ def analyse_together(
 
 def _analyse(
     sections: Mapping[str, Section | Placed],
-    inputs: AnalysisInputs,
+    inputs: AnalysisInputs | LargeExperiment,
     stored: StoredDetails,
     *,
     alpha: float,
     family_size: int,
 ) -> Analysis:
+    if isinstance(inputs, LargeExperiment):
+        return analyse_large(sections, inputs, alpha=alpha, family_size=family_size)
     table = score_table(inputs)
     outcomes = compute_sections(sections, section_inputs(inputs, table, stored, alpha=alpha))
     analysis = _estimate(inputs, table, alpha=alpha, family_size=family_size)

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 class Section(Protocol):
     """One part of the report. Its name is the key under which the hook returns it.
 
+    A section with the attribute `of_counts = True` reads no single replies (`inputs.counts` has their numbers), and is computed
+    also of an experiment that is larger than memory. Others are left out there.
+
     A section without claims that can fail the session says so by an attribute, `decides = False`: when it raises, the session
     passes with a note in its place. Without the attribute a section that raises before its claims are known fails the session.
 

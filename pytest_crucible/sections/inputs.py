@@ -17,6 +17,7 @@ from pytest_crucible.records import (
     Contrast,
     Look,
     MetricFacts,
+    OutcomeCounts,
     PastComparison,
     Plan,
     ReusedReplies,
@@ -177,11 +178,42 @@ class SectionInputs:
 
     variants: Mapping[str, tuple[ArmOutcomes, ...]] = field(default_factory=dict)
     """Each arm's replies to the twins of the samples, by the name of their variant."""
+    counts: tuple[OutcomeCounts, ...] = ()
+    """Of each arm, in place of its replies, where the experiment is larger than memory; else empty."""
+    left_out: tuple[str, ...] = ()
+    """The sections that such an experiment has not."""
+    most_in_memory: int = 0
+    """The most replies that are analysed in memory, where this experiment has more."""
 
     @property
     def samples(self) -> int:
         """The number of samples in the dataset."""
-        return len(self.groups)
+        return len(self.groups) or self.plan.selected
+
+
+def large_inputs(
+    plan: Plan,
+    counts: tuple[OutcomeCounts, ...],
+    stored: StoredDetails,
+    *,
+    alpha: float,
+    finished: bool,
+    most_in_memory: int,
+) -> SectionInputs:
+    """Return the inputs of the sections of an experiment that is larger than memory."""
+    return SectionInputs(
+        plan=plan,
+        answers=(),
+        groups=(),
+        finished=finished,
+        alpha=alpha,
+        facts={},
+        scores={},
+        clusters=None,
+        stored=stored,
+        counts=counts,
+        most_in_memory=most_in_memory,
+    )
 
 
 def section_inputs(inputs: AnalysisInputs, table: ScoreTable, stored: StoredDetails, *, alpha: float) -> SectionInputs:

@@ -16,6 +16,7 @@ from pytest_crucible.records import (
     Contrast,
     Look,
     Note,
+    OutcomeCounts,
     Plan,
     ReusedReplies,
     SentAgain,
@@ -55,17 +56,15 @@ class Losses:
 
 def compute_losses(inputs: SectionInputs) -> Losses:
     """Return the lost samples and the failures of every arm."""
-    arms = list(zip(inputs.plan.arms, inputs.answers, strict=True))
+    arms = list(zip(inputs.plan.arms, inputs.counts or map(_count_outcomes, inputs.answers), strict=True))
     return Losses(
         repeats=max(inputs.plan.draws(number).size for number in range(len(arms))),
         lost={
-            arm.name: _count_lost(inputs.plan, answers, inputs.samples * inputs.plan.draws(number).size)
-            for number, (arm, answers) in enumerate(arms)
+            arm.name: _count_lost(inputs.plan, counts, inputs.samples * inputs.plan.draws(number).size)
+            for number, (arm, counts) in enumerate(arms)
         },
-        failures={
-            arm.name: dict(Counter(kind for kind in answers.failures if kind is not None)) for arm, answers in arms
-        },
-        first={arm.name: _first_messages(answers) for arm, answers in arms},
+        failures={arm.name: counts.failures for arm, counts in arms},
+        first={arm.name: counts.first for arm, counts in arms},
     )
 
 
@@ -104,14 +103,24 @@ def _counts(reasons: Mapping[str, int], unit: str, state: str) -> str:
     return f"{quantity(sum(reasons.values()), unit)} {state} ({listed})"
 
 
-def _count_lost(plan: Plan, answers: ArmOutcomes, replies: int) -> dict[str, int]:
-    counts = Counter(str(lost.reason) for lost in answers.lost)
-    lost_replies = sum(lost.metric is None for lost in answers.lost)
-    missing = replies - len(answers.positions) - lost_replies
+def _count_outcomes(answers: ArmOutcomes) -> OutcomeCounts:
+    return OutcomeCounts(
+        replies=len(answers.positions),
+        lost=Counter(str(lost.reason) for lost in answers.lost),
+        lost_replies=sum(lost.metric is None for lost in answers.lost),
+        failures=dict(Counter(kind for kind in answers.failures if kind is not None)),
+        first=_first_messages(answers),
+    )
+
+
+def _count_lost(plan: Plan, outcomes: OutcomeCounts, replies: int) -> dict[str, int]:
+    counts = dict(outcomes.lost)
+    missing = replies - outcomes.replies - outcomes.lost_replies
     if missing:
         # Counted by difference: nothing is stored for a unit that was never run.
-        counts["deselected" if plan.selected < plan.planned else "not_run"] += missing
-    return dict(counts)
+        reason = "deselected" if plan.selected < plan.planned else "not_run"
+        counts[reason] = counts.get(reason, 0) + missing
+    return counts
 
 
 def _first_messages(answers: ArmOutcomes) -> dict[str, str]:

@@ -77,8 +77,29 @@ def sections_of(sections: Mapping[str, Section | Placed], plan: Plan) -> dict[st
 
 def compute_sections(sections: Mapping[str, Section | Placed], inputs: SectionInputs) -> dict[str, SectionOutcome]:
     """Return the outcome of each section that has something to show of one experiment. Views are added later."""
+    if inputs.counts:
+        return _compute_of_counts(sections, inputs)
     concerned = sections_of(sections, inputs.plan)
     return {name: outcome for name, section in concerned.items() for outcome in _compute(section, inputs)}
+
+
+def _compute_of_counts(sections: Mapping[str, Section | Placed], inputs: SectionInputs) -> dict[str, SectionOutcome]:
+    """Return the outcomes of an experiment that is larger than memory: of the sections that read no single replies."""
+    of_counts = {name: section for name, section in sections.items() if getattr(section, "of_counts", False)}
+    left_out = [
+        name
+        for name, section in sections.items()
+        if name not in of_counts and (not isinstance(section, Placed) or section.concerns(inputs.plan))
+    ]
+    # A section of another plugin may hold a claim that fails the session: without it, nothing passes.
+    hidden = {
+        name: SectionOutcome(error="nothing: it needs all replies in memory, and there are too many", hides_claims=True)
+        for name in left_out
+        if not isinstance(sections[name], Placed) and may_decide(load_section(sections[name]))
+    }
+    inputs = replace(inputs, left_out=tuple(left_out))
+    concerned = sections_of(of_counts, inputs.plan)
+    return hidden | {name: outcome for name, section in concerned.items() for outcome in _compute(section, inputs)}
 
 
 def add_views(sections: Mapping[str, Section | Placed], analysis: Analysis) -> Analysis:

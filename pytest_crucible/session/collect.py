@@ -17,6 +17,7 @@ from pytest_crucible.adapters.feature_rows import find_pending
 from pytest_crucible.adapters.opened_arm import OpenedArm, collect_backends, collect_names
 from pytest_crucible.adapters.opener import Opener, check_distinct, open_arms, prepare_arms
 from pytest_crucible.adapters.scorer_settings import configure_scorers
+from pytest_crucible.analyse.streamed_plan import undecided_lines
 from pytest_crucible.builtin import registered_sections
 from pytest_crucible.metrics.models.scorers import Judge
 from pytest_crucible.records import Arm, DetectableEffect, Plan
@@ -281,6 +282,7 @@ def announce_plans(
         foresight = _foresight(plan, alpha=whole.alpha, family_size=whole.claims)
         not_queried = [experiment.arm.name for experiment in opened_arms[len(plan.arms) :]]
         further = [line for _, line in sorted(whole.lines[plan.nodeid])] + [*last_lines.get(plan.nodeid, ())]
+        further += undecided_lines(plan)
         lines[plan.nodeid] = announcement(
             plan, foresight, not_queried, further=further, replayed=settings.cache == "only"
         )

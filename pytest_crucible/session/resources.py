@@ -15,7 +15,7 @@ import pytest
 
 from pytest_crucible.adapters.config_tables import read_prices
 from pytest_crucible.backends.budget import SharedLedger, SpendLedger
-from pytest_crucible.backends.cache import CachePolicy, ReplyCache
+from pytest_crucible.backends.cache import CachePolicy
 from pytest_crucible.backends.context import BackendContext, UnsentRequest
 from pytest_crucible.backends.limiting.control import Control, LimiterState
 from pytest_crucible.backends.limiting.limiter import Limiters, Workers
@@ -28,7 +28,7 @@ from pytest_crucible.records.settings import Settings
 from pytest_crucible.sample.loop import BackgroundLoop
 from pytest_crucible.session.events import EventPublisher
 from pytest_crucible.session.redaction import key_redactor
-from pytest_crucible.store.replies import StoredReplies
+from pytest_crucible.store.replies import ReplyRows, StoredReplies
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.writer import Writer
 from pytest_crucible.telemetry.listeners import Listeners
@@ -47,8 +47,10 @@ class SharedByWorkers:
     """Returns the state of a server's limiter, by the name of the server."""
     open_ledger: Callable[[str], SpendLedger]
     """Returns the ledger of an experiment's budget, or of the run's (an empty name)."""
-    replies: ReplyCache | None = None
-    """The cache of replies in place of that of this process's run store; None to use the store's."""
+    reply_rows: ReplyRows | None = None
+    """The cached replies of the driver's run store; None to use this process's."""
+    node: str = ""
+    """The address of this machine on the cluster."""
 
 
 SHARED_BY_WORKERS = pytest.StashKey[SharedByWorkers]()
@@ -108,9 +110,8 @@ class Resources:
         settings = self._settings
         if settings.cache == "off":
             return None
-        across = self._config.stash.get(SHARED_BY_WORKERS, None)
         return CachePolicy(
-            replies=self.replies if across is None or across.replies is None else across.replies,
+            replies=self.replies,
             only=settings.cache == "only",
             begun=time.time(),
             refresh=settings.cache == "refresh",
@@ -119,7 +120,8 @@ class Resources:
 
     @cached_property
     def replies(self) -> StoredReplies:
-        return StoredReplies(lambda: self.store, lambda: self.writer)
+        across = self._config.stash.get(SHARED_BY_WORKERS, None)
+        return StoredReplies(lambda: self.store, lambda: self.writer, across.reply_rows if across else None)
 
     def add_backends(self, *backends: Backend) -> None:
         """Close these backends, too, when the session ends."""

@@ -12,6 +12,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from pytest_crucible.stats.exact_sums import group_totals
+
 Array = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.intp]
 Range = tuple[float, float]
@@ -62,15 +64,21 @@ def difference(candidate: npt.ArrayLike, baseline: npt.ArrayLike) -> Array:
 
     Otherwise two arms with equal scores but different arithmetic would differ "significantly" by 1e-17.
     """
-    first, second = paired_arrays(candidate, baseline)
+    differences, noise = round_difference(*paired_arrays(candidate, baseline))
+    # Equal differences must be recognised as equal: otherwise their tiny deviation gives a huge t.
+    if differences.size and np.ptp(differences) <= noise:
+        # The smallest, which no order of the pairs changes.
+        differences[:] = differences.min()
+    return differences
+
+
+def round_difference(first: Array, second: Array) -> tuple[Array, float]:
+    """Return first minus second without the rounding errors of single pairs, and the largest of these."""
     differences = first - second
     # The rounding error of a difference is proportional to the larger operand, not to the difference.
     noise = ROUNDING * np.maximum(np.abs(first), np.abs(second))
     differences[np.abs(differences) <= noise] = 0.0
-    # Equal differences must be recognised as equal: otherwise their tiny deviation gives a huge t.
-    if differences.size and np.ptp(differences) <= noise.max():
-        differences[:] = differences[0]
-    return differences
+    return differences, float(noise.max(initial=0.0))
 
 
 def is_constant(values: Array) -> bool:
@@ -134,7 +142,7 @@ def _is_missing(label: Hashable) -> bool:
 
 def cluster_totals(codes: Codes, values: Array) -> Array:
     """Return the sum of the values in each cluster."""
-    return np.asarray(np.bincount(codes, weights=values), dtype=np.float64)
+    return group_totals(codes, values)[0]
 
 
 def check_choice(choice: object, choices: Sequence[str], name: str) -> None:

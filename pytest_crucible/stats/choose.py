@@ -13,14 +13,13 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from pytest_crucible.stats.arrays import Alternative, Side, check_choice
 from pytest_crucible.stats.inputs import Arms, Observed, Scale, mean
-from pytest_crucible.stats.interval import Interval, NotEnoughData
+from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.means import ratios
-from pytest_crucible.stats.means.clustered import clustered_arms, clustered_interval, clustered_mean
+from pytest_crucible.stats.means.clustered import clustered_arms, clustered_interval, mean_of_units
 from pytest_crucible.stats.means.differences import melded_bound, melded_p_value
-from pytest_crucible.stats.means.gaffke import gaffke_bound, gaffke_p_value
-from pytest_crucible.stats.means.moments import distance
-from pytest_crucible.stats.means.t_tests import mean_interval, paired_t, welch_t
-from pytest_crucible.stats.number_format import quantity
+from pytest_crucible.stats.means.gaffke import gaffke_bound_of, gaffke_p_value_of
+from pytest_crucible.stats.means.moments import check_enough, distance
+from pytest_crucible.stats.means.t_tests import t_test_of, welch_t
 from pytest_crucible.stats.proportions.exact import (
     paired_exact_bound,
     paired_exact_test,
@@ -28,9 +27,9 @@ from pytest_crucible.stats.proportions.exact import (
     two_exact_bound,
     two_exact_test,
 )
-from pytest_crucible.stats.proportions.one import clopper_pearson_bound, korn_graubard_bound, wilson_interval
+from pytest_crucible.stats.proportions.one import clopper_pearson_bound, korn_graubard_bound_of, wilson_interval
 from pytest_crucible.stats.proportions.paired import mcnemar_exact
-from pytest_crucible.stats.resampling.alikeness import exchange_labels, flip_signs
+from pytest_crucible.stats.resampling.alikeness import check_pairs, exchange_labels, flip_units
 from pytest_crucible.stats.resampling.draws import Keys
 from pytest_crucible.stats.results import Alikeness, Significance
 from pytest_crucible.stats.sequential.paced_bets import betting_bound
@@ -39,7 +38,7 @@ GROUPED_RATE = "wider of korn-graubard and gaffke"
 
 
 def wilson(arm: Observed, level: float) -> Interval | None:
-    return wilson_interval(int(arm.values.sum()), arm.values.size, level=level)
+    return wilson_interval(arm.signs[0], arm.size, level=level)
 
 
 def grouped_rate(arm: Observed, level: float) -> Interval | None:
@@ -49,15 +48,17 @@ def grouped_rate(arm: Observed, level: float) -> Interval | None:
 
 
 def student(arm: Observed, level: float) -> Interval | None:
-    return mean_interval(arm.values, level=level, bounds=arm.bounds)
+    if arm.size < 2:
+        check_enough(arm.values)
+    return t_test_of(arm.spread, "one-sample t", level=level, bounds=arm.bounds).interval
 
 
 def cr2(arm: Observed, level: float) -> Interval | None:
-    return clustered_interval(clustered_mean(arm.values, arm.labels), level=level, bounds=arm.bounds)
+    return clustered_interval(mean_of_units(arm.units), level=level, bounds=arm.bounds)
 
 
 def clopper_pearson_side(arm: Observed, alpha: float, side: Side) -> float:
-    return clopper_pearson_bound(int(arm.values.sum()), arm.values.size, alpha=alpha, side=side)
+    return clopper_pearson_bound(arm.signs[0], arm.size, alpha=alpha, side=side)
 
 
 def grouped_rate_side(arm: Observed, alpha: float, side: Side) -> float:
@@ -66,10 +67,8 @@ def grouped_rate_side(arm: Observed, alpha: float, side: Side) -> float:
     Korn and Graubard's errs in up to 18 % at a nominal 5 % where whole large groups fail (60 groups of Pareto sizes up to 60);
     Gaffke's, which gives each group one weight, in 5 %.
     """
-    by_size = korn_graubard_bound(arm.values, arm.labels, alpha=alpha, side=side)
-    by_weight = gaffke_bound(
-        arm.values, end=0.0 if side == "lower" else 1.0, alpha=alpha, side=side, clusters=arm.labels
-    )
+    by_size = korn_graubard_bound_of(arm.units, alpha=alpha, side=side)
+    by_weight = gaffke_bound_of(arm.units, end=0.0 if side == "lower" else 1.0, alpha=alpha, side=side)
     return min(by_size, by_weight) if side == "lower" else max(by_size, by_weight)
 
 
@@ -78,7 +77,7 @@ def gaffke_side(arm: Observed, alpha: float, side: Side) -> float | None:
     end = arm.bounds[0 if side == "lower" else 1]
     if not math.isfinite(end):
         return None
-    return gaffke_bound(arm.values, end=end, alpha=alpha, side=side, clusters=arm.clusters)
+    return gaffke_bound_of(arm.units, end=end, alpha=alpha, side=side)
 
 
 def betting_side(arm: Observed, alpha: float, side: Side, keys: Keys | None = None) -> float:
@@ -88,7 +87,7 @@ def betting_side(arm: Observed, alpha: float, side: Side, keys: Keys | None = No
 def exact_test_of_pairs(arms: Arms, level: float, alternative: Alternative = "two-sided") -> Significance:
     observed = arms.pairs
     gained, lost = _discordant(observed)
-    result = paired_exact_test(gained, lost, observed.values.size, level=level, alternative=alternative)
+    result = paired_exact_test(gained, lost, observed.size, level=level, alternative=alternative)
     # McNemar's conditional p-value, which readers may expect. It is two-sided.
     p_exact = mcnemar_exact(gained, lost) if alternative == "two-sided" else None
     # One procedure has the p-value and the interval, so the p-value is also that of the proof.
@@ -98,20 +97,15 @@ def exact_test_of_pairs(arms: Arms, level: float, alternative: Alternative = "tw
 def exact_p_value_of_pairs(arms: Arms, level: float) -> Significance:
     """Return the p-values of `exact_test_of_pairs`, in a third of its time."""
     observed = arms.pairs
-    p_value = paired_exact_test_p_value(*_discordant(observed), observed.values.size, level=level)
+    p_value = paired_exact_test_p_value(*_discordant(observed), observed.size, level=level)
     return Significance(method="exact unconditional", statistic=None, p_value=p_value, proof_p=p_value)
 
 
 def flip_test(arms: Arms, level: float, alternative: Alternative = "two-sided") -> Significance:
     """Return the test that the two replies to a sample could be exchanged. It has no interval: that is of the mean's bounds."""
     observed = arms.pairs
-    alike = flip_signs(
-        observed.values,
-        clusters=observed.clusters,
-        keys=arms.keys,
-        alternative=alternative,
-        monte_carlo=arms.monte_carlo,
-    )
+    check_pairs(observed.size)
+    alike = flip_units(observed.blocks(arms.keys), alternative=alternative, monte_carlo=arms.monte_carlo)
     return of_alikeness(alike, observed.mean)
 
 
@@ -125,14 +119,14 @@ def t_interval_of_pairs(arms: Arms, level: float, alternative: Alternative) -> I
     """Return Student's t interval, by clusters CR2's: approximate, for scores without ends, whose mean has no valid bound."""
     observed = arms.pairs
     if observed.clusters is None:
-        return paired_t(observed.values, alternative=alternative, level=level).interval
-    mean = clustered_mean(observed.values, observed.labels)
+        return t_test_of(observed.spread, "paired t", alternative=alternative, level=level).interval
+    mean = mean_of_units(observed.units)
     return clustered_interval(mean, level=level, bounds=observed.bounds, alternative=alternative)
 
 
 def exact_side_of_pairs(arms: Arms, alpha: float, side: Side) -> float:
     observed = arms.pairs
-    return paired_exact_bound(*_discordant(observed), observed.values.size, alpha=alpha, side=side)
+    return paired_exact_bound(*_discordant(observed), observed.size, alpha=alpha, side=side)
 
 
 def gaffke_side_of_pairs(arms: Arms, alpha: float, side: Side) -> float | None:
@@ -142,7 +136,7 @@ def gaffke_side_of_pairs(arms: Arms, alpha: float, side: Side) -> float | None:
 def gaffke_p(arms: Arms, null: float, side: Side) -> float:
     observed = arms.pairs
     end = observed.bounds[0 if side == "lower" else 1]
-    return gaffke_p_value(observed.values, null=null, end=end, side=side, clusters=observed.clusters)
+    return gaffke_p_value_of(observed.units, null=null, end=end, side=side)
 
 
 def no_side(arms: Arms, alpha: float, side: Side) -> None:
@@ -154,10 +148,8 @@ def betting_side_of_pairs(arms: Arms, alpha: float, side: Side) -> float:
 
 
 def _discordant(observed: Observed) -> tuple[int, int]:
-    # One pair has an interval, but it is nearly [-1, 1] and would only look like a result.
-    if observed.values.size < 2:
-        raise NotEnoughData(f"{quantity(observed.values.size, 'pair')}: a comparison needs at least 2")
-    return int((observed.values > 0).sum()), int((observed.values < 0).sum())
+    check_pairs(observed.size)
+    return observed.signs
 
 
 def exact_test_of_arms(arms: Arms, level: float, alternative: Alternative = "two-sided") -> Significance:
@@ -208,8 +200,8 @@ def melded_p(arms: Arms, null: float, side: Side) -> float:
 
 
 def _counts(arms: Arms) -> tuple[int, int, int, int]:
-    candidate, baseline = arms.candidate.values, arms.baseline.values
-    return int(candidate.sum()), candidate.size, int(baseline.sum()), baseline.size
+    candidate, baseline = arms.candidate, arms.baseline
+    return candidate.signs[0], candidate.size, baseline.signs[0], baseline.size
 
 
 Question = Literal[

@@ -11,7 +11,7 @@ from typing import cast, get_args
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.stats.arrays import Alternative, Labels, Range, align_pairs, check_choice, check_share, is_constant
+from pytest_crucible.stats.arrays import Alternative, Labels, Range, align_pairs, check_choice, check_share
 from pytest_crucible.stats.choose import (
     Design,
     Question,
@@ -151,7 +151,8 @@ def compare_declared_arms(
     if estimand == "difference" and answer.interval is None:
         answer, reason = _with_interval(answer, arms, alternative, alpha)
         note = note or reason
-    effect, *effects = effect_sizes(arms, 1 - alpha, estimand)
+    # Values that were added up batch by batch have no effect sizes.
+    effects = effect_sizes(arms, 1 - alpha, estimand) if arms.candidate.values.size else []
     # The note about few clusters is the least urgent one: it never replaces another.
     has_cr2 = answer.interval is not None and answer.interval.method.startswith("cr2")
     if not note and has_cr2 and arms.groups is not None and arms.groups < MANY_CLUSTERS:
@@ -166,14 +167,14 @@ def compare_declared_arms(
         p_exact=_above_0(answer.p_exact),
         proof_p=_above_0(answer.proof_p),
         alikeness=answer.alikeness,
-        effect=effect,
-        effects=tuple(effects),
-        n_candidate=arms.candidate.values.size,
-        n_baseline=arms.baseline.values.size,
+        effect=effects[0] if effects else None,
+        effects=tuple(effects[1:]),
+        n_candidate=arms.candidate.size,
+        n_baseline=arms.baseline.size,
         paired=differences is not None,
         clusters=arms.groups,
-        candidate=centre(arms.candidate.values),
-        baseline=centre(arms.baseline.values),
+        candidate=centre(arms.candidate.values) if arms.candidate.values.size else None,
+        baseline=centre(arms.baseline.values) if arms.baseline.values.size else None,
         deviation=None if differences is None else deviation_for_power(differences),
         kind=arms.candidate.kind,
         method=row.method,
@@ -339,13 +340,13 @@ def _status(arms: Arms, answer: Significance) -> Status:
         return answer.status
     # Pairs are degenerate when the differences do not vary, even if both arms do.
     varying = (arms.candidate, arms.baseline) if arms.differences is None else (arms.differences,)
-    return "degenerate" if all(is_constant(arm.values) for arm in varying) else "ok"
+    return "degenerate" if all(arm.is_constant for arm in varying) else "ok"
 
 
 def _difference(arms: Arms) -> float:
     if arms.differences is not None:
-        return mean(arms.differences.values)
-    return distance(mean(arms.candidate.values), mean(arms.baseline.values))
+        return arms.differences.mean or 0.0
+    return distance(arms.candidate.mean or 0.0, arms.baseline.mean or 0.0)
 
 
 def _ratio(arms: Arms, answer: Significance) -> float:

@@ -22,8 +22,7 @@ from pytest_crucible.stats.arrays import (
 from pytest_crucible.stats.choose import Validity, find_row, validity_question
 from pytest_crucible.stats.inputs import OPEN, Arms, Kind, Observed, declare_arm, infer_kind
 from pytest_crucible.stats.interval import Interval, NotEnoughData
-from pytest_crucible.stats.means.clustered import clustered_mean
-from pytest_crucible.stats.means.moments import standard_error
+from pytest_crucible.stats.means.clustered import mean_of_units
 from pytest_crucible.stats.results import Bound, EstimateResult, Status
 
 MANY_CLUSTERS = 20
@@ -32,12 +31,15 @@ MANY_CLUSTERS = 20
 
 def arm_assumptions(arm: Observed, repeats: tuple[int, ...]) -> tuple[str, ...]:
     """Return the assumptions of an estimate."""
-    shape = [] if arm.scale == "binary" else [_nearly_normal("values", arm.values)]
+    shape = [] if arm.scale == "binary" or not arm.values.size else [_nearly_normal("values", arm.values)]
     return tuple(filter(None, (_independence("samples", arm.groups), *shape, *_repeats(repeats))))
 
 
 def comparison_assumptions(arms: Arms, estimand: str, repeats: tuple[int, ...]) -> tuple[str, ...]:
     """Return the assumptions of a comparison."""
+    if not arms.candidate.values.size:
+        # Values that were added up batch by batch show no shape.
+        return (_independence("pairs" if arms.differences else "samples", arms.groups),)
     premise, what = "the arms were measured on different samples", "samples"
     compared = {"candidate values": arms.candidate.values, "baseline values": arms.baseline.values}
     if arms.differences is not None:
@@ -126,7 +128,7 @@ def estimate_arm(arm: Observed, alpha: float, repeats: int = 1) -> EstimateResul
     row = find_row("estimate", "one arm", arm.scale, clustered=arm.clusters is not None)
     interval: Interval | None = None
     note = ""
-    status: Status = "degenerate" if is_constant(arm.values) else "ok"
+    status: Status = "degenerate" if arm.is_constant else "ok"
     try:
         interval = row.function(arm, 1 - alpha)
         # Values can vary although all clusters have the same mean: that is degenerate as well.
@@ -137,7 +139,7 @@ def estimate_arm(arm: Observed, alpha: float, repeats: int = 1) -> EstimateResul
     return EstimateResult(
         estimate=arm.mean,
         interval=clip_interval(interval, arm.bounds),
-        n=arm.values.size,
+        n=arm.size,
         clusters=arm.groups,
         deviation=deviation_for_power(arm),
         kind=arm.kind,
@@ -170,6 +172,11 @@ def mean_bound(
     check_share(alpha, "alpha")
     check_choice(side, get_args(Side), "side")
     arm, _ = _one_arm(values, kind, bounds, clusters)
+    return bound_arm(arm, alpha, side, validity)
+
+
+def bound_arm(arm: Observed, alpha: float, side: Side, validity: Validity = "standard") -> Bound:
+    """Return a one-sided bound for the mean of an arm that is already checked."""
     row = find_row(validity_question("bound", validity), "one arm", arm.scale, clustered=arm.clusters is not None)
     try:
         value = row.function(arm, alpha, side)
@@ -245,9 +252,9 @@ def refusal_status(groups: int | None) -> Status:
 def deviation_for_power(arm: Observed) -> float | None:
     """Return the standard deviation, for clustered values sqrt(n) * se, as power functions use it. None when unknown."""
     if arm.clusters is None:
-        return math.sqrt(arm.values.size) * standard_error(arm.values) if arm.values.size > 1 else None
+        return math.sqrt(arm.size) * arm.spread.error if arm.size > 1 else None
     try:
-        return math.sqrt(arm.values.size) * clustered_mean(arm.values, arm.clusters).se
+        return math.sqrt(arm.size) * mean_of_units(arm.units).se
     except NotEnoughData:
         return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, get_args
 
 import numpy as np
@@ -18,9 +19,13 @@ from pytest_crucible.stats.arrays import (
     cluster_codes,
     difference,
     finite,
+    is_constant,
     paired_arrays,
 )
-from pytest_crucible.stats.resampling.draws import UNSEEDED, Keys, MonteCarlo
+from pytest_crucible.stats.exact_sums import exact_sum
+from pytest_crucible.stats.means.moments import Spread, check_enough
+from pytest_crucible.stats.means.units import UnitRows, check_clusters, rows_of_clusters, rows_of_values
+from pytest_crucible.stats.resampling.draws import UNSEEDED, Keys, MonteCarlo, Units, group_units
 
 Flags = npt.NDArray[np.bool_]
 
@@ -54,7 +59,7 @@ Scale = Literal["binary", "bounded", "unbounded"]
 OPEN: Range = (-math.inf, math.inf)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Observed:
     """Checked values of one arm, or differences of two arms. `bounds` are those of the values."""
 
@@ -68,10 +73,39 @@ class Observed:
         return scale_of(self.kind, self.bounds)
 
     @property
+    def size(self) -> int:
+        return self.values.size
+
+    @cached_property
     def mean(self) -> float | None:
         return mean(self.values) if self.values.size else None
 
     @property
+    def is_constant(self) -> bool:
+        return is_constant(self.values)
+
+    @property
+    def signs(self) -> tuple[int, int]:
+        """The numbers of values above and below 0."""
+        return int((self.values > 0).sum()), int((self.values < 0).sum())
+
+    @cached_property
+    def spread(self) -> Spread:
+        return Spread.of(self.values)
+
+    @cached_property
+    def units(self) -> UnitRows:
+        """The values, or the groups, in no order. Raises NotEnoughData below two values, or five groups."""
+        if self.clusters is None:
+            return rows_of_values(check_enough(self.values))
+        check_clusters(self.groups or 0)
+        return rows_of_clusters(self.values, self.clusters)
+
+    def blocks(self, keys: Keys | None) -> Units:
+        """Return the units that a permutation test moves as a whole."""
+        return group_units(self.values, self.clusters, keys)
+
+    @cached_property
     def groups(self) -> int | None:
         """Number of clusters, or None when the values are independent."""
         return None if self.clusters is None else np.unique(self.clusters).size
@@ -89,7 +123,12 @@ def mean(values: Array) -> float:
     (0.1, 0.10000000000000002)
     """
     # The sum of equal floats, divided by their number, need not be that float.
-    return float(min(max(values.mean(), values.min()), values.max()))
+    return keep_between(exact_sum(values) / values.size, float(values.min()), float(values.max()))
+
+
+def keep_between(mean: float, low: float, high: float) -> float:
+    """Return a mean that rounding moves no further than the values."""
+    return min(max(mean, low), high)
 
 
 def scale_of(kind: Kind, bounds: Range) -> Scale:
@@ -106,7 +145,7 @@ def scale_of(kind: Kind, bounds: Range) -> Scale:
 
 def declare_arm(values: npt.ArrayLike, *, kind: Kind, bounds: Range, clusters: Labels | None) -> Observed:
     """Check one arm. Raises ValueError for NaN, for values out of bounds and for missing cluster labels."""
-    kind, bounds, (array,) = _apply_kind(kind, bounds, finite(values))
+    kind, bounds, (array,) = apply_kind(kind, bounds, finite(values))
     return Observed(values=array, kind=kind, bounds=bounds, clusters=_codes(clusters, array.size))
 
 
@@ -147,6 +186,8 @@ class Arms:
     @property
     def groups(self) -> int | None:
         """Number of clusters in both arms together, or None when the values are independent."""
+        if self.differences is not None:
+            return self.differences.groups
         codes = [arm.clusters for arm in (self.candidate, self.baseline) if arm.clusters is not None]
         return int(max(own.max(initial=-1) for own in codes)) + 1 if codes else None
 
@@ -164,24 +205,35 @@ def declare_pairs(
 
     Raises ValueError as `declare_arm`, for unequal lengths, and for a pair beyond the reach.
     """
-    kind, (low, high), (first, second) = _apply_kind(
+    kind, bounds, (first, second) = apply_kind(
         kind, bounds, *paired_arrays(candidate, baseline, names=("candidate", "baseline"))
     )
     codes = _codes(clusters, first.size)
-    ours, theirs = (
-        Observed(values=values, kind=kind, bounds=(low, high), clusters=codes) for values in (first, second)
-    )
+    ours, theirs = (Observed(values=values, kind=kind, bounds=bounds, clusters=codes) for values in (first, second))
+    check_pairs_reach(first, second, reach)
+    kind_of_differences, ends = shape_of_differences(kind, bounds, reach)
     differences = difference(first, second)
-    ends, kind_of_differences = (low - high, high - low), kind
     if reach is not None:
-        beyond = int(beyond_reach(first, second, check_reach(reach)).sum())
-        if beyond:
-            raise ValueError(f"{beyond} of {first.size} pairs differ by more than reach={reach:g}: correct either")
-        ends = max(ends[0], -reach), min(ends[1], reach)
         differences = np.clip(differences, *ends)
-        kind_of_differences = "bounded" if kind == "unbounded" else kind
     observed = Observed(values=differences, kind=kind_of_differences, bounds=ends, clusters=codes)
     return Arms(candidate=ours, baseline=theirs, differences=observed)
+
+
+def check_pairs_reach(first: Array, second: Array, reach: float | None) -> None:
+    """Raise ValueError if pairs differ by more than the reach."""
+    if reach is None:
+        return
+    beyond = int(beyond_reach(first, second, check_reach(reach)).sum())
+    if beyond:
+        raise ValueError(f"{beyond} of {first.size} pairs differ by more than reach={reach:g}: correct either")
+
+
+def shape_of_differences(kind: Kind, bounds: Range, reach: float | None) -> tuple[Kind, Range]:
+    """Return kind and bounds of the differences of pairs."""
+    ends = bounds[0] - bounds[1], bounds[1] - bounds[0]
+    if reach is None:
+        return kind, ends
+    return "bounded" if kind == "unbounded" else kind, (max(ends[0], -reach), min(ends[1], reach))
 
 
 def declare_arms(
@@ -197,7 +249,7 @@ def declare_arms(
     Raises ValueError as `declare_arm`.
     """
     both = finite(candidate, name="candidate values"), finite(baseline, name="baseline values")
-    kind, bounds, (first, second) = _apply_kind(kind, bounds, *both)
+    kind, bounds, (first, second) = apply_kind(kind, bounds, *both)
     codes = (None, None) if clusters is None else _joint_codes(clusters, (first.size, second.size))
     ours, theirs = (
         Observed(values=values, kind=kind, bounds=bounds, clusters=own)
@@ -253,7 +305,7 @@ def _codes(clusters: Labels | None, n: int) -> Codes | None:
     return None if clusters is None else cluster_codes(clusters, n)[0]
 
 
-def _apply_kind(kind: Kind, bounds: Range, *arms: Array) -> tuple[Kind, Range, list[Array]]:
+def apply_kind(kind: Kind, bounds: Range, *arms: Array) -> tuple[Kind, Range, list[Array]]:
     """Return kind, bounds and values clipped to the bounds.
 
     Averaged repeats make a binary metric bounded; counts and positive values have 0 as their low end.

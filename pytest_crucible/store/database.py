@@ -19,9 +19,10 @@ from types import ModuleType, NoneType
 from typing import Any, Protocol
 
 from pytest_crucible.store.row_changes import RowChange, change_of
-from pytest_crucible.store.table import Table
+from pytest_crucible.store.table import Table, postgresql_type
 
 Row = Mapping[str, Any]
+Columns = Mapping[str, Sequence[Any]]
 BATCH_SIZE = 500
 """Keys of one lookup: fewer than the parameters that any database allows in a statement."""
 
@@ -79,6 +80,16 @@ class CommitListener(Protocol):
         ...
 
 
+class PartQueries(Protocol):
+    """Reads rows that are not in the database."""
+
+    def execute(self, connection: Connection, sql: str, values: Mapping[str, Any]) -> Cursor | None:
+        """Return the result of a query about runs with parts; None for any other statement."""
+        ...
+
+    def close(self) -> None: ...
+
+
 class Database:
     """Connections to a database, each used by one thread at a time. Everything here raises the driver's errors."""
 
@@ -90,6 +101,8 @@ class Database:
         """Returns the values of each execution as they are sent."""
         self.listeners: list[CommitListener] = []
         """Enter rows of their own in each transaction, for the rows that it changes."""
+        self.parts: PartQueries | None = None
+        """Answers queries about runs with rows in Parquet parts."""
         self._open = open_connection
         self._idle: list[Any] = []
 
@@ -114,6 +127,8 @@ class Database:
 
     def dispose(self) -> None:
         """Close the connections that are not in use."""
+        if self.parts is not None:
+            self.parts.close()
         while self._idle:
             self._idle.pop().close()
 
@@ -146,12 +161,17 @@ class Connection:
 
     def __init__(self, database: Database, raw: Any) -> None:
         self.database, self.raw = database, raw
-        self.is_sqlite = database.is_sqlite
+        self.is_sqlite, self.parts = database.is_sqlite, database.parts
         self._prepared: list[tuple[CommitListener, list[Any]]] = []
         """By listener, what it remembers of the transaction so far; empty outside of one."""
 
     def execute(self, sql: str, /, **values: Any) -> Cursor:
-        """Execute a statement with its values."""
+        """Execute a statement with its values; a query about runs with Parquet parts reads those, too."""
+        cursor = self.parts.execute(self, sql, values) if self.parts is not None else None
+        return cursor or self.execute_stored(sql, **values)
+
+    def execute_stored(self, sql: str, /, **values: Any) -> Cursor:
+        """Execute a statement on the rows that the database itself has."""
         lists = {name: value for name, value in values.items() if isinstance(value, list | tuple | set | frozenset)}
         statement = _translate(sql, self.is_sqlite, tuple((name, len(value)) for name, value in lists.items()))
         for name, items in lists.items():
@@ -203,19 +223,40 @@ class Connection:
         is_covered = self._is_covered(table)
         if is_covered:
             self._number(table, columns, rows)
-        names, values = tuple(columns), [*zip(*columns.values(), strict=True)]
-        # psycopg sends many rows at once by itself.
-        size = ROWS_PER_STATEMENT if self.is_sqlite else 1
-        whole = len(values) - len(values) % size
-        inserted = 0
-        if size > 1 and whole:
-            many = [tuple(chain.from_iterable(values[at : at + size])) for at in range(0, whole, size)]
-            inserted += self._execute_redacted(_insert(table, names, over, size), many)
-        if rest := values[whole if size > 1 else 0 :]:
-            inserted += self._execute_redacted(_insert(table, names, over, 1), rest)
+        insert_columns = self._insert_by_statements if self.is_sqlite else self._insert_by_columns
+        inserted = insert_columns(table, columns, over)
         if is_covered and inserted and not over:
             self._record(self._change_of_insert(table, columns, rows, inserted))
         return inserted
+
+    def _insert_by_statements(self, table: Table, columns: Columns, over: bool) -> int:
+        names, values = tuple(columns), [*zip(*columns.values(), strict=True)]
+        size = ROWS_PER_STATEMENT
+        whole = len(values) - len(values) % size
+        many = [tuple(chain.from_iterable(values[at : at + size])) for at in range(0, whole, size)]
+        inserted = self._execute_redacted(_insert(table, names, over, size), many) if many else 0
+        if rest := values[whole:]:
+            inserted += self._execute_redacted(_insert(table, names, over, 1), rest)
+        return inserted
+
+    def _insert_by_columns(self, table: Table, columns: Columns, over: bool) -> int:
+        columns = {name: _as_assigned(table.type_of(name), values) for name, values in columns.items()}
+        if len(next(iter(columns.values()))) >= FEWEST_COPIED and table.has_new_keys and not over:
+            # COPY knows no conflicts. Where a row is there already, its rows are taken back, and entered with those below.
+            with contextlib.suppress(self.database.driver.errors.UniqueViolation), self.raw.transaction():
+                return self._copy(table, columns)
+        # An array for each column is as fast as a temporary table, and needs no right to make one.
+        cursor = self.raw.execute(_insert_arrays(table, tuple(columns), over), [*columns.values()])
+        inserted: int = cursor.rowcount
+        return inserted
+
+    def _copy(self, table: Table, columns: Columns) -> int:
+        cursor = self.raw.cursor()
+        with cursor.copy(f"COPY {table.name} ({', '.join(columns)}) FROM STDIN") as copy:
+            for row in zip(*columns.values(), strict=True):
+                copy.write_row(row)
+        copied: int = cursor.rowcount
+        return copied
 
     def _number(self, table: Table, columns: dict[str, Sequence[Any]], rows: int) -> None:
         """Give new rows the numbers that the database would assign, so that their keys are known."""
@@ -377,6 +418,9 @@ class Connection:
         if self.is_sqlite:
             yield self.execute(sql, **values)
             return
+        if self.parts is not None and (rows := self.parts.execute(self, sql, values)) is not None:
+            yield rows
+            return
         with self.raw.transaction(), self.raw.cursor(name="crucible") as cursor:
             cursor.execute(_translate(sql, False, ()), self.database.redact(values))
             yield cursor
@@ -388,6 +432,8 @@ _POSTGRESQL_TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = ANY (cu
 # The sqlite3 module releases Python's lock for each statement, and then waits to get it back: fewer statements, fewer waits.
 ROWS_PER_STATEMENT = 20
 """Rows that one INSERT of SQLite has."""
+FEWEST_COPIED = 100
+"""Rows from which COPY with its savepoint, four messages to the server, is faster than an INSERT."""
 
 _PART = 5_000
 """Changed rows that are in memory at a time."""
@@ -408,9 +454,32 @@ def _translate(sql: str, is_sqlite: bool, sizes: tuple[tuple[str, int], ...]) ->
 @functools.lru_cache(maxsize=512)
 def _insert(table: Table, names: tuple[str, ...], over: bool, rows: int) -> str:
     values = f"({', '.join('?' * len(names))})"
+    return _insert_from(table, names, over, f"VALUES {', '.join([values] * rows)}")
+
+
+@functools.lru_cache(maxsize=512)
+def _insert_arrays(table: Table, names: tuple[str, ...], over: bool) -> str:
+    """Return the statement of PostgreSQL that inserts rows, whose values are an array for each column."""
+    # VARCHAR(n)[] would cut longer texts: as an array of texts, they are refused.
+    types = (postgresql_type(table.type_of(name)) for name in names)
+    arrays = ", ".join(f"%s::{'TEXT' if type.startswith('VARCHAR') else type}[]" for type in types)
+    return _insert_from(table, names, over, f"SELECT * FROM unnest({arrays})")
+
+
+def _insert_from(table: Table, names: tuple[str, ...], over: bool, source: str) -> str:
     replaced = ", ".join(f"{name} = excluded.{name}" for name in table.names if name not in table.key)
     action = f"({', '.join(table.key)}) DO UPDATE SET {replaced}" if over else "DO NOTHING"
-    return f"INSERT INTO {table.name} ({', '.join(names)}) VALUES {', '.join([values] * rows)} ON CONFLICT {action}"
+    return f"INSERT INTO {table.name} ({', '.join(names)}) {source} ON CONFLICT {action}"
+
+
+def _as_assigned(sql_type: str, values: Sequence[Any]) -> list[Any]:
+    """Return numbers as PostgreSQL converts them for their column: an array has one type, and COPY refuses 1.0 for 1."""
+    types = {*map(type, values)}
+    if sql_type in ("INTEGER", "BIGINT") and float in types:
+        return [None if value is None else round(value) for value in values]
+    if sql_type == "FLOAT" and int in types:
+        return [None if value is None else float(value) for value in values]
+    return list(values)
 
 
 # What a column of type BOOLEAN has, in SQLite.

@@ -26,7 +26,7 @@ from pytest_crucible.store import outcomes, reused_outcomes, samples
 from pytest_crucible.store.calls import load_calls, load_long_texts, load_replies
 from pytest_crucible.store.database import from_json
 from pytest_crucible.store.decisions import load_decisions
-from pytest_crucible.store.events import load_events
+from pytest_crucible.store.events import count_events, load_events
 from pytest_crucible.store.history import (
     arm_key,
     candidates_on_samples,
@@ -222,12 +222,19 @@ def find_experiment(store: RunStore, run: str, nodeid: str) -> StoredExperiment 
     return load_experiment(store, key) if key is not None and store.has_arms(key) else None
 
 
-def load_experiments(store: RunStore, run: str) -> Iterator[StoredExperiment]:
-    """Yield the experiments of a run that began, as they were entered. Their events are read together, once."""
-    run_events = cache(partial(load_events, store, run))
+def load_experiments(
+    store: RunStore, run: str, without_rows: Callable[[Plan], bool] = lambda plan: False
+) -> Iterator[StoredExperiment]:
+    """Yield the experiments of a run that began, as they were entered. Their events are read together, once.
+
+    Those that `without_rows` names are larger than memory: they have no arms and groups, and events without durations.
+    """
+    run_events, counted = cache(partial(load_events, store, run)), cache(partial(count_events, store, run))
     for key, plan, finished in store.experiments(run):
         if store.has_arms(key):
-            yield _load(store, run, key, plan, finished, run_events)
+            is_large = without_rows(plan)
+            events = counted if is_large else run_events
+            yield _load(store, run, key, plan, finished, events, with_rows=not is_large)
 
 
 def _load(
@@ -237,6 +244,8 @@ def _load(
     plan: Plan,
     finished: bool,
     run_events: Callable[[], Mapping[Place, ArmEvents]],
+    *,
+    with_rows: bool = True,
 ) -> StoredExperiment:
     def load_arms(twin: int) -> tuple[ArmOutcomes, ...]:
         numbers = range(len(plan.arms))
@@ -248,9 +257,9 @@ def _load(
         run=run,
         plan=plan,
         finished=finished,
-        arms=load_arms(0),
-        groups=samples.group_names(store, plan.dataset_sha256),
+        arms=load_arms(0) if with_rows else (),
+        groups=samples.group_names(store, plan.dataset_sha256) if with_rows else (),
         known_kinds=store.known_kinds(plan, key),
         run_events=run_events,
-        variants={variant.name: load_arms(twin) for twin, variant in enumerate(plan.variants, start=1)},
+        variants={variant.name: load_arms(twin) for twin, variant in enumerate(plan.variants, start=1) if with_rows},
     )

@@ -70,8 +70,10 @@ def copy_outcomes(
     are not copied: they are requested again. With `tried`, those of a complete experiment that a server never answered are
     copied, too: they would hang for ever. `with_texts` is False where calls are stored without texts.
     """
+    from pytest_crucible.store.part_moves import restored_arm
+
     # One transaction: a process that is killed leaves an arm with all of its copies or none.
-    with store.begin() as connection:
+    with store.begin() as connection, restored_arm(connection, source):
         numbers = _copied_repeats(connection, source, draws)
         tried = tried and _is_complete(connection, source)
         for table in (schema.replies, schema.observations, schema.lost):

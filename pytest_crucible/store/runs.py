@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from pytest_crucible.store.writer import Writer
 
 LATEST, TAGGED = "latest", "tag:"
+DELETING = "deleting"
+"""The status of a run whose rows `crucible gc` is removing, or was when it was interrupted. Nothing else shows or compares it."""
 
 
 class UnknownRunError(SpecError):
@@ -66,9 +68,10 @@ def newest_first(store: RunStore) -> list[str]:
     query = """
         SELECT runs.id FROM runs
         LEFT JOIN (SELECT run, MIN(id) AS first FROM experiments GROUP BY run) entered ON entered.run = runs.id
+        WHERE runs.status <> :deleting
         ORDER BY COALESCE(entered.first, 0) DESC, runs.started DESC
     """
-    return list(store.scalars(query))
+    return list(store.scalars(query, deleting=DELETING))
 
 
 def _find_tagged(store: RunStore, name: str) -> str:
@@ -144,6 +147,11 @@ class RunStore:
             # A session with a newer version may have upgraded it since it was opened.
             if self._reader and connection.scalar("SELECT version FROM store_format") != schema.FORMAT:
                 check_format(connection, self.location, self._reader)
+            if connection.parts is None and connection.first("SELECT id FROM parts LIMIT 1"):
+                # Most stores have none. Another process may have written the first ones since this store was opened.
+                from pytest_crucible.store.part_reader import PartReader
+
+                self.database.parts = connection.parts = PartReader()
             yield connection
 
     @contextlib.contextmanager

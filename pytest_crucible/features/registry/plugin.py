@@ -17,7 +17,11 @@ _FOLDER = "pytest_crucible.features.registry"
 
 
 def pytest_crucible_sections() -> dict[str, Placed]:
-    return {"candidates": Placed(90, f"{_FOLDER}.section", lambda plan: any("@" in arm.name for arm in plan.arms))}
+    return {
+        "candidates": Placed(
+            90, f"{_FOLDER}.section", lambda plan: any("@" in arm.name for arm in plan.arms), of_counts=True
+        )
+    }
 
 
 def pytest_crucible_commands() -> dict[str, str]:

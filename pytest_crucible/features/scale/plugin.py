@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.features.row import Command, Placed
+from pytest_crucible.records.errors import SpecError
 
 if TYPE_CHECKING:
     from pytest_crucible.runs.run_analysis import RunAnalysis
@@ -43,19 +44,31 @@ def pytest_crucible_analyse_run(analysis: RunAnalysis) -> None:
     if any("executor" in plan.features for plan in analysis.plans):
         from pytest_crucible.features.scale.nodes import with_blocks
 
-        analysis.cuts.append(with_blocks)
+        analysis.additions.append(with_blocks)
 
 
 def pytest_crucible_open(session: CrucibleSession) -> None:
-    """Connect a session to its cluster, or let it run one shard. A session that sends nothing needs no cluster."""
+    """Let a session run one shard, open its results, and connect it to its cluster, as its options say."""
     if shard := session.settings.option("shard"):
         from pytest_crucible.features.scale.shard_session import open_shard
 
         open_shard(session, shard)
+    if session.settings.option("results") and not session.is_worker:
+        from pytest_crucible.features.scale.results import open_results
+
+        open_results(session)
     if session.settings.option("executor") and not session.is_worker and session.collection.spends:
         from pytest_crucible.features.scale.executor import open_executor
 
         session.config.pluginmanager.register(open_executor(session), EXECUTOR_PLUGIN)
+    where = session.settings.option("results")
+    if where and not session.is_worker:
+        from pytest_crucible.features.scale.results import open_results
+
+        try:
+            session.config.pluginmanager.register(open_results(session, where), "crucible-results")
+        except SpecError as error:
+            session.collection.problems.append(str(error))
 
 
 def pytest_configure_node(node: Any) -> None:

@@ -1,7 +1,8 @@
-"""The table of blocks in the run store: what each worker of a cluster has sent."""
+"""The tables of blocks, which say what each worker of a cluster has sent, and of Parquet parts."""
 
 from __future__ import annotations
 
+from pytest_crucible.store.part_manifest import PARTS
 from pytest_crucible.store.table import Column, Table
 
 blocks = Table(
@@ -30,4 +31,4 @@ blocks = Table(
     has_rowid=False,
 )
 
-TABLES = (blocks,)
+TABLES = (blocks, PARTS)

@@ -26,8 +26,8 @@ from pytest_crucible.stats.arrays import (
     is_finite_range,
 )
 from pytest_crucible.stats.interval import Interval, NotEnoughData
-from pytest_crucible.stats.means.clustered import FEWEST_CLUSTERS
 from pytest_crucible.stats.means.moments import normal_interval, normal_p_value, t_interval, t_p_value
+from pytest_crucible.stats.means.units import FEWEST_CLUSTERS
 from pytest_crucible.stats.number_format import p_equals, quantity, with_interval, with_note
 from pytest_crucible.stats.results import Status
 

@@ -23,7 +23,6 @@ from pytest_crucible.stats.arrays import (
     check_choice,
     check_share,
     cluster_codes,
-    cluster_totals,
     finite,
 )
 from pytest_crucible.stats.interval import Interval, NotEnoughData
@@ -36,7 +35,7 @@ from pytest_crucible.stats.means.moments import (
     t_p_value,
     two_arms,
 )
-from pytest_crucible.stats.number_format import quantity
+from pytest_crucible.stats.means.units import FEWEST_CLUSTERS, UnitRows, check_clusters, rows_of_clusters
 from pytest_crucible.stats.results import Significance
 
 Sandwich = Literal["cr0", "cr1", "cr2", "cr3"]
@@ -53,18 +52,17 @@ def robust_terms(totals: Array, sizes: Array, variance: Sandwich) -> tuple[Array
     """
     check_choice(variance, get_args(Sandwich), "variance")
     n = sizes.sum(axis=0)
-    scale = _correction(sizes / n, variance) / n
+    scale = _correction(sizes / n, variance, len(sizes)) / n
     contributions = totals * scale
     dof = _satterthwaite(sizes, scale, n) if variance == "cr2" else float(len(sizes) - 1)
     # A cluster in both arms contributes one difference: what it shares cancels.
     return (contributions[:, 0] - contributions[:, 1] if contributions.shape[1] == 2 else contributions[:, 0]), dof
 
 
-def _correction(leverage: Array, variance: Sandwich) -> Array:
+def _correction(leverage: Array, variance: Sandwich, count: float) -> Array:
     """Return the factor on each cluster's residuals, which are too small because the mean was fitted to them."""
     # Neither corrects single clusters; CR1 rescales all of them alike.
     if variance in ("cr0", "cr1"):
-        count = len(leverage)
         return np.full_like(leverage, math.sqrt(count / (count - 1)) if variance == "cr1" else 1.0)
     return np.asarray(1 / np.sqrt(1 - leverage) if variance == "cr2" else 1 / (1 - leverage))
 
@@ -82,10 +80,6 @@ def _satterthwaite(sizes: Array, scale: Array, n: Array) -> float:
     trace = float(diagonal.sum() - squares.sum())
     norm = float(np.square(diagonal).sum() - 2 * (diagonal * squares).sum() + np.square(factors.T @ factors).sum())
     return trace * trace / norm
-
-
-FEWEST_CLUSTERS = 5
-"""Below this no correction repairs the variance, and every function here raises NotEnoughData."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,16 +108,34 @@ def clustered_mean(
     >>> result.estimate, round(result.se, 4), round(result.dof, 4)
     (0.6, 0.1871, 4.0)
     """
-    array, codes, count = check_clustered(values, clusters, fewest=fewest)
-    mean, sizes = float(array.mean()), np.bincount(codes).astype(np.float64)
-    # The mean is subtracted before summing: totals minus size times mean would cancel digits.
-    residuals = cluster_totals(codes, array - mean)
-    contributions, dof = robust_terms(residuals[:, None], sizes[:, None], variance)
-    se = math.hypot(*contributions.tolist())
+    check_choice(variance, get_args(Sandwich), "variance")
+    array, codes, _ = check_clustered(values, clusters, fewest=fewest)
+    return mean_of_units(rows_of_clusters(array, codes), variance=variance)
+
+
+def mean_of_units(rows: UnitRows, *, variance: Sandwich = "cr2") -> ClusteredMean:
+    """Return the mean of groups that are checked already, with its cluster-robust standard error."""
+    n, count, times = rows.n, rows.count, rows.times
+    mean = float(np.sum(times * rows.totals)) / n
+    residuals = rows.totals - rows.sizes * mean
+    scale = _correction(rows.sizes / n, variance, count) / n
+    contributions = residuals * scale
+    # Also where the squares would underflow or overflow.
+    largest = float(np.abs(contributions).max()) or 1.0
+    se = largest * math.sqrt(float(np.sum(times * np.square(contributions / largest))))
     # Clusters whose means differ by rounding alone would get a tiny standard error and a huge t.
-    if np.all(np.abs(residuals) <= ROUNDING * array.size * np.abs(array).max()):
+    if np.all(np.abs(residuals) <= ROUNDING * n * rows.largest):
         se = 0.0
-    return ClusteredMean(estimate=mean, se=se, dof=dof, clusters=count, n=array.size, variance=variance)
+    dof = _satterthwaite_of_mean(rows.sizes, scale, n, times) if variance == "cr2" else count - 1.0
+    return ClusteredMean(estimate=mean, se=se, dof=dof, clusters=int(count), n=int(n), variance=variance)
+
+
+def _satterthwaite_of_mean(sizes: Array, scale: Array, n: float, times: Array) -> float:
+    """Return `_satterthwaite` of one arm, of units that occur several times."""
+    diagonal, squares = sizes * scale * scale, np.square(sizes * scale) / n
+    trace = float(np.sum(times * (diagonal - squares)))
+    norm = float(np.sum(times * (np.square(diagonal) - 2 * diagonal * squares))) + float(np.sum(times * squares)) ** 2
+    return trace * trace / norm
 
 
 def clustered_interval(
@@ -162,17 +174,8 @@ def check_clustered(
     """Return finite values, cluster numbers and the number of clusters. Raises NotEnoughData below `fewest`."""
     array = finite(values)
     codes, count = cluster_codes(clusters, array.size)
-    # Below two clusters the variance between clusters is undefined, even if the caller allows so few.
-    if count < max(fewest, 2):
-        raise NotEnoughData(f"{quantity(count, 'cluster')}: a cluster-robust interval needs at least {max(fewest, 2)}")
+    check_clusters(count, fewest=fewest)
     return array, codes, count
-
-
-def with_pseudo_clusters(totals: Array, counts: npt.NDArray[np.intp], bounds: Range) -> tuple[Array, Array]:
-    """Return cluster totals and sizes with one more cluster at each bound. The new sizes may be fractional."""
-    sizes = counts.astype(np.float64)
-    weight = float((sizes * sizes).sum() / sizes.sum())
-    return np.append(totals, [weight * bounds[0], weight * bounds[1]]), np.append(sizes, [weight, weight])
 
 
 def clustered_arms(

@@ -21,32 +21,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.stats.arrays import Array, Labels, Side, check_side, check_tail, cluster_totals, finite
+from pytest_crucible.stats.arrays import Array, Labels, Side, check_side, check_tail, finite
+from pytest_crucible.stats.exact_sums import group_totals
 from pytest_crucible.stats.means.clustered import check_clustered
 from pytest_crucible.stats.means.moments import check_enough
+from pytest_crucible.stats.means.units import (
+    LARGEST_RATIO,
+    Cumulant,
+    UnitRows,
+    cumulant_of_sums,
+    rows_of_clusters,
+    rows_of_values,
+)
 from pytest_crucible.stats.planning.roots import bracketed_root
-
-# The last term is 0.25^24 = 4e-15 of the first.
-TERMS = 24
-LARGEST_RATIO = 0.25
-# Fewer values are as fast without a series.
-MANY = 4_000
-
-
-class Cumulant(NamedTuple):
-    """K(t) and its first three derivatives."""
-
-    value: float
-    first: float
-    second: float
-    third: float
-
 
 CumulantAt = Callable[[float], Cumulant]
 
@@ -67,42 +58,6 @@ def sum_directly(distances: Array, times: float | Array) -> CumulantAt:
         )
 
     return at
-
-
-class PowerSums:
-    """Sums of powers of values around their mean, from which those around every other mean follow."""
-
-    def __init__(self, values: Array) -> None:
-        self.mean = float(values.mean())
-        self.reach = float(np.abs(values - self.mean).max())
-        centred, power = values - self.mean, np.ones(values.size)
-        sums = [float(values.size)]
-        for _ in range(TERMS):
-            power = power * centred
-            sums.append(float(power.sum()))
-        self._sums = sums
-
-    def sum_by_series(self, mean: float, scale: float, direct: CumulantAt) -> CumulantAt:
-        """Return the function for distances (values - mean) / scale; where the series converges too slowly, it is `direct`."""
-        shift, largest = self.mean - mean, (self.reach + abs(self.mean - mean)) / scale
-        powers = [shift**k for k in range(TERMS + 1)]
-        sums = [
-            sum(math.comb(k, j) * self._sums[j] * powers[k - j] for j in range(k + 1)) / scale**k
-            for k in range(TERMS + 1)
-        ]
-
-        def at(point: float) -> Cumulant:
-            if abs(point) * largest > LARGEST_RATIO:
-                return direct(point)
-            terms = [point**k for k in range(TERMS + 1)]
-            return Cumulant(
-                sum(sums[k] * terms[k] / k for k in range(1, TERMS + 1)),
-                sum(sums[k] * terms[k - 1] for k in range(1, TERMS + 1)),
-                sum((k - 1) * sums[k] * terms[k - 2] for k in range(2, TERMS + 1)),
-                sum((k - 1) * (k - 2) * sums[k] * terms[k - 3] for k in range(3, TERMS + 1)),
-            )
-
-        return at
 
 
 # Newton's steps end below this; further digits would be lost in the approximation.
@@ -133,8 +88,13 @@ def gaffke_bound(
     0.879
     """
     check_tail(alpha, side)
+    return gaffke_bound_of(_check_rows(values, clusters, end, side, times), end=end, alpha=alpha, side=side)
+
+
+def gaffke_bound_of(rows: UnitRows, *, end: float, alpha: float, side: Side) -> float:
+    """Return the one-sided bound for the mean of units that are checked already."""
     sign = 1.0 if side == "lower" else -1.0
-    return sign * _bound(_units(values, clusters, end, sign, times), alpha)
+    return sign * _bound(_Units(rows if side == "lower" else rows.mirror(), sign * end), alpha)
 
 
 def gaffke_ratio_bound(
@@ -149,17 +109,14 @@ def gaffke_ratio_bound(
     counts = np.ones(sizes.size) if times is None else times
     if counts[there].sum() < 2:
         check_enough(totals[there])
-    units = _Units(
-        totals=sign * totals[there], sizes=sizes[there], end=sign * end, times=counts[there], power_sums=None
-    )
-    return sign * _bound(units, alpha)
+    return sign * _bound(_Units(_weighted_rows(sign * totals[there], sizes[there], counts[there]), sign * end), alpha)
 
 
 def _bound(units: _Units, alpha: float) -> float:
     """Return the lower bound."""
     from scipy.special import ndtri
 
-    low, high = units.end, float((units.totals / units.sizes).max())
+    low, high = units.end, units.rows.high
     if high <= low:
         return low
     # On the normal scale the tail is nearly a straight line of the mean, which takes few steps.
@@ -192,57 +149,60 @@ def gaffke_p_value(
     Other arguments and errors as in `gaffke_bound`. Of a difference of pairs of 0 and 1 it is the exact p-value of McNemar's test.
     """
     check_side(side)
+    return gaffke_p_value_of(_check_rows(values, clusters, end, side, times), null=null, end=end, side=side)
+
+
+def gaffke_p_value_of(rows: UnitRows, *, null: float, end: float, side: Side) -> float:
+    """Return the p-value of units that are checked already."""
     sign = 1.0 if side == "lower" else -1.0
-    return _units(values, clusters, end, sign, times).tail(sign * null)
+    return _Units(rows if side == "lower" else rows.mirror(), sign * end).tail(sign * null)
 
 
 @dataclass(frozen=True, slots=True)
 class _Units:
     """The values or clusters that get a weight, with one pseudo-unit at the low end. Upper bounds are mirrored."""
 
-    totals: Array
-    sizes: Array
+    rows: UnitRows
     end: float
-    times: float | Array
-    power_sums: PowerSums | None
 
     def bracket_bound(self, goal: float) -> tuple[float, float]:
         """Return two means that enclose the bound in most cases, from the normal approximation."""
-        total = float((self.times * self.sizes).sum())
-        mean = float((self.times * self.totals / total).sum())
+        rows, total = self.rows, self.rows.n
+        mean = float(np.sum(rows.times * rows.totals / total))
+        if rows.core:
+            mean += (rows.core.n * rows.core.centre + rows.core.unit * rows.core.sums[1]) / total
         pseudo = self.distance_of_end(mean)
-        distances = np.append(np.sqrt(self.times) * (self.totals - mean * self.sizes), pseudo)
+        distances = np.append(np.sqrt(rows.times) * (rows.totals - mean * rows.sizes), pseudo)
         # Scaled, because squares of huge values would be infinite.
         scale = float(np.abs(distances).max())
-        error = scale * math.sqrt(float(np.sum((distances / scale) ** 2))) / total
+        squares = float(np.sum((distances / scale) ** 2))
+        if rows.core:
+            squares += rows.core.moments(mean)[1] / scale**2
+        error = scale * math.sqrt(squares) / total
         middle = mean + pseudo / total + goal * error
         return middle - error, middle + error
 
     def distance_of_end(self, mean: float) -> float:
         """Return how far an unseen unit can lie below a mean: it may be a large one, with all its values at the end."""
-        return size_of_unseen(self.sizes, self.times) * (self.end - mean)
+        # Values are units of size 1.
+        size = 1.0 if self.rows.core else size_of_unseen(self.rows.sizes, self.rows.times)
+        return size * (self.end - mean)
 
     def tail(self, mean: float) -> float:
         """Return P(weighted mean <= mean), never 0."""
-        series = None if self.power_sums is None else partial(self.power_sums.sum_by_series, mean)
-        return tail_below_zero(self.totals - mean * self.sizes, self.distance_of_end(mean), self.times, series)
+        rows, pseudo = self.rows, self.distance_of_end(mean)
+        distances = rows.totals - mean * rows.sizes
+        if not rows.core:
+            return tail_below_zero(distances, pseudo, rows.times)
+        if pseudo >= 0:
+            return _SMALLEST
+        if rows.high <= mean:
+            return 1.0
+        return _tail_with_core(rows, mean, distances, pseudo)
 
 
-def size_of_unseen(sizes: Array, times: float | Array = 1.0) -> float:
-    """Return the size of the unit that is added at the end: that of a large one, as large units may be lost whole."""
-    return float((times * sizes**3).sum() / (times * sizes**2).sum())
-
-
-def tail_below_zero(
-    distances: Array,
-    pseudo: float,
-    times: float | Array = 1.0,
-    series: Callable[[float, CumulantAt], CumulantAt] | None = None,
-) -> float:
-    """Return P(weighted mean <= 0) of distances from a mean and that of the end, never 0: Gaffke's p-value of that mean.
-
-    `series` may replace the sum over many distances, of which it gets the scale.
-    """
+def tail_below_zero(distances: Array, pseudo: float, times: float | Array = 1.0) -> float:
+    """Return P(weighted mean <= 0) of distances from a mean and that of the end, never 0: Gaffke's p-value of that mean."""
     # Without a unit on one side of the mean all weighted means are on the other.
     if pseudo >= 0:
         return _SMALLEST
@@ -251,25 +211,63 @@ def tail_below_zero(
     scale = max(float(np.abs(distances).max()), -pseudo)
     scaled = distances / scale
     poles = 1 / min(float(scaled.min()), pseudo / scale), 1 / float(scaled.max())
-    cumulant = sum_directly(scaled, times)
-    if series is not None:
-        cumulant = series(scale, cumulant)
-    return max(_probability_below(_with_pseudo(cumulant, pseudo / scale), poles), _SMALLEST)
+    cumulant = _with_pseudo(sum_directly(scaled, times), pseudo / scale)
+    return max(_probability_below(cumulant, poles), _SMALLEST)
 
 
-def _units(values: npt.ArrayLike, clusters: Labels | None, end: float, sign: float, times: float | Array) -> _Units:
+def _tail_with_core(rows: UnitRows, mean: float, distances: Array, pseudo: float) -> float:
+    """Return the tail where most values are known by their sums of powers."""
+    core = rows.core
+    assert core is not None, "there are more values than rows"
+    reach = core.reach + abs(core.centre - mean)
+    scale = max(float(np.abs(distances).max()), reach, -pseudo)
+    scaled, sums = distances / scale, core.sums_around(mean, scale)
+    direct = sum_directly(scaled, rows.times)
+
+    def cumulant(point: float) -> Cumulant:
+        ours, theirs = direct(point), cumulant_of_sums(sums, point)
+        return Cumulant(*(first + second for first, second in zip(ours, theirs, strict=True)))
+
+    whole, farthest = _with_pseudo(cumulant, pseudo / scale), LARGEST_RATIO * scale / reach
+    lowest, highest = min(float(scaled.min()), pseudo / scale), float(scaled.max())
+    low, high = max(-farthest, 1 / lowest), min(farthest, 1 / highest if highest > 0 else math.inf)
+    # Where the series ends, Chernoff's bound is below 1e-50, and takes the place of a tail that no verdict can tell from it.
+    if low == -farthest and (at := whole(low)).first >= 0:
+        return max(math.exp(at.value), _SMALLEST)
+    if high == farthest and whole(high).first <= 0:
+        return 1.0
+    return max(_probability_below(whole, (low, high)), _SMALLEST)
+
+
+def size_of_unseen(sizes: Array, times: float | Array = 1.0) -> float:
+    """Return the size of the unit that is added at the end: that of a large one, as large units may be lost whole."""
+    return float((times * sizes**3).sum() / (times * sizes**2).sum())
+
+
+def _check_rows(
+    values: npt.ArrayLike, clusters: Labels | None, end: float, side: Side, times: float | Array
+) -> UnitRows:
+    """Return the units of values that lie within the end."""
+    codes = None
     if clusters is None:
         array = check_enough(finite(values))
-        totals, sizes = array, np.ones(array.size)
     else:
         array, codes, _ = check_clustered(values, clusters)
-        totals, sizes = cluster_totals(codes, array), np.bincount(codes).astype(np.float64)
-    low = sign * end
-    if not math.isfinite(low) or (sign * array).min() < low:
+    is_within = array.min() >= end if side == "lower" else array.max() <= end
+    if not math.isfinite(end) or not is_within:
         raise ValueError(f"the values must have an end on that side, and lie within it, not {end!r}")
-    is_long = clusters is None and array.size > MANY and np.ndim(times) == 0 and times == 1.0
-    power_sums = PowerSums(sign * array) if is_long else None
-    return _Units(totals=sign * totals, sizes=sizes, end=low, times=times, power_sums=power_sums)
+    if np.ndim(times):
+        totals, sizes = (array, np.ones(array.size)) if codes is None else group_totals(codes, array)
+        return _weighted_rows(totals, sizes, np.asarray(times))
+    rows = rows_of_values(array) if codes is None else rows_of_clusters(array, codes)
+    return rows.repeat(float(times))
+
+
+def _weighted_rows(totals: Array, sizes: Array, times: Array) -> UnitRows:
+    """Return units that count as often as they are said to, as they are."""
+    means = totals / sizes
+    low, high = float(means.min()), float(means.max())
+    return UnitRows(totals=totals, sizes=sizes, times=times, low=low, high=high, largest=max(abs(low), abs(high)))
 
 
 def _with_pseudo(cumulant: CumulantAt, pseudo: float) -> CumulantAt:

@@ -7,6 +7,7 @@ the population differs (the rule of three); that share may lie anywhere inside t
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,7 @@ from pytest_crucible.stats.arrays import (
     is_finite_range,
 )
 from pytest_crucible.stats.distributions import normal_cdf, normal_quantile, t_cdf, t_quantile
+from pytest_crucible.stats.exact_sums import exact_sum
 from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.number_format import quantity
 
@@ -120,9 +122,49 @@ def standard_deviation(array: Array) -> float:
     >>> float(f"{standard_deviation(np.array([1e200, 3e200, 5e200])):.9g}")
     2e+200
     """
+    return Spread.of(array).deviation
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """What a t interval needs of independent values: the same for every order of them."""
+
+    n: int
+    mean: float
+    low: float
+    high: float
+    squares: float
+    """The sum of `squared_distances`."""
+
+    @classmethod
+    def of(cls, array: Array) -> Spread:
+        mean, low, high = exact_sum(array) / array.size, float(array.min()), float(array.max())
+        return cls(array.size, mean, low, high, exact_sum(squared_distances(array, mean, low, high)))
+
+    @property
+    def is_constant(self) -> bool:
+        """True when the values vary by no more than rounding."""
+        return self.high - self.low <= ROUNDING * max(abs(self.low), abs(self.high))
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation (n - 1)."""
+        return _size(self.low, self.high) * math.sqrt(self.squares / (self.n - 1)) if self.n > 1 else math.nan
+
+    @property
+    def error(self) -> float:
+        """The standard error of the mean."""
+        return self.deviation / math.sqrt(self.n)
+
+
+def squared_distances(values: Array, mean: float, low: float, high: float) -> Array:
+    """Return the squared distances from the mean, in units of the largest value."""
+    return np.square((values - mean) / _size(low, high))
+
+
+def _size(low: float, high: float) -> float:
     # Differences of likelihoods may be so small that their squares are 0.
-    size = float(np.abs(array).max()) or 1.0
-    return size * float((array / size).std(ddof=1))
+    return max(abs(low), abs(high)) or 1.0
 
 
 def t_end(estimate: float, se: float, dof: float, *, alpha: float, side: Side) -> float:

@@ -12,7 +12,6 @@ from pytest_crucible.stats.arrays import (
     ROUNDING,
     Alternative,
     Array,
-    Codes,
     Labels,
     Range,
     Side,
@@ -21,7 +20,7 @@ from pytest_crucible.stats.arrays import (
     is_constant,
     paired_arrays,
 )
-from pytest_crucible.stats.inputs import OPEN, Arms, declare_arms, declare_pairs, mean
+from pytest_crucible.stats.inputs import OPEN, Arms, Observed, declare_arms, declare_pairs
 from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.means.clustered import (
     ClusteredMean,
@@ -30,7 +29,7 @@ from pytest_crucible.stats.means.clustered import (
     clustered_mean,
     clustered_p_value,
 )
-from pytest_crucible.stats.means.gaffke import gaffke_bound, gaffke_p_value
+from pytest_crucible.stats.means.gaffke import gaffke_bound_of, gaffke_p_value_of
 from pytest_crucible.stats.means.moments import check_enough, standard_error, t_interval, t_p_value, tail_share
 from pytest_crucible.stats.means.t_tests import paired_differences, paired_t, welch_t
 from pytest_crucible.stats.results import Significance
@@ -227,29 +226,34 @@ def gaffke_logs(arms: Arms, level: float, alternative: Alternative = "two-sided"
 
 def log_claim(arms: Arms, level: float, alternative: Alternative = "two-sided") -> Significance:
     """Return Gaffke's two bounds for the mean logarithm of the pairs' ratios, and the p-value that agrees with them."""
-    values, ends, clusters = log_ratios_and_ends(arms)
-    tail = tail_share(1 - level, alternative)
-    low = -math.inf if alternative == "less" else log_side(arms, tail, "lower")
-    high = math.inf if alternative == "greater" else log_side(arms, tail, "upper")
-    lower, upper = (gaffke_p_value(values, null=0.0, end=ends[side], side=side, clusters=clusters) for side in ends)
+    return log_claim_of(logarithms(arms).pairs, arms.candidate.bounds, level, alternative)
+
+
+def log_claim_of(logs: Observed, bounds: Range, level: float, alternative: Alternative = "two-sided") -> Significance:
+    """Return `log_claim` of the logarithms of the pairs' ratios; `bounds` are those of the amounts."""
+    tail, reach = tail_share(1 - level, alternative), log_reach(logs, bounds)
+    low = -math.inf if alternative == "less" else log_side_of(logs, bounds, tail, "lower")
+    high = math.inf if alternative == "greater" else log_side_of(logs, bounds, tail, "upper")
+    lower = gaffke_p_value_of(logs.units, null=0.0, end=-reach, side="lower")
+    upper = gaffke_p_value_of(logs.units, null=0.0, end=reach, side="upper")
     return Significance(
         method="gaffke",
         statistic=None,
         p_value={"greater": lower, "less": upper, "two-sided": min(1.0, 2 * lower, 2 * upper)}[alternative],
-        estimate=mean(values),
+        estimate=logs.mean,
         interval=Interval(low=low, high=high, level=level, method="gaffke"),
-        n=(values.size,),
+        n=(logs.size,),
     )
 
 
 def gaffke_logs_side(arms: Arms, alpha: float, side: Side) -> float:
-    return as_number(log_side(arms, alpha, side))
+    return as_number(log_side_of(logarithms(arms).pairs, arms.candidate.bounds, alpha, side))
 
 
-def log_side(arms: Arms, alpha: float, side: Side) -> float:
+def log_side_of(logs: Observed, bounds: Range, alpha: float, side: Side) -> float:
     """Return Gaffke's bound for the mean logarithm of the pairs' ratios."""
-    values, ends, clusters = log_ratios_and_ends(arms)
-    return gaffke_bound(values, end=ends[side], alpha=alpha, side=side, clusters=clusters)
+    reach = log_reach(logs, bounds)
+    return gaffke_bound_of(logs.units, end=-reach if side == "lower" else reach, alpha=alpha, side=side)
 
 
 def welch_logs_side(arms: Arms, alpha: float, side: Side) -> float | None:
@@ -267,21 +271,14 @@ def _end(result: Significance, side: Side) -> float | None:
     return result.interval.low if side == "lower" else result.interval.high
 
 
-def log_ratios_and_ends(arms: Arms) -> tuple[Array, dict[Side, float], Codes | None]:
-    """Return the logarithms of the pairs' ratios, their ends, and the clusters."""
-    observed = logarithms(arms).pairs
-    reach = log_reach(observed.values, arms.candidate.bounds)
-    return observed.values, {"lower": -reach, "upper": reach}, observed.clusters
-
-
-def log_reach(log_ratios: Array, bounds: Range) -> float:
+def log_reach(logs: Observed, bounds: Range) -> float:
     """Return the largest logarithm of a ratio that the bounds allow for, among seen and unseen pairs.
 
     It follows from declared bounds above 0; otherwise it is that of LARGEST_UNSEEN, or the largest of these pairs.
     """
     if bounds[0] > 0 and math.isfinite(bounds[1]):
         return math.log(bounds[1] / bounds[0])
-    return max(math.log(LARGEST_UNSEEN), float(np.abs(log_ratios).max(initial=0.0)))
+    return max(math.log(LARGEST_UNSEEN), logs.units.largest)
 
 
 def logarithms(arms: Arms) -> Arms:

@@ -26,6 +26,7 @@ from pytest_crucible.stats.arrays import (
 from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.means.clustered import clustered_interval, clustered_mean
 from pytest_crucible.stats.means.moments import (
+    Spread,
     check_enough,
     check_inside,
     constant_arms_p_value,
@@ -60,7 +61,9 @@ def one_sample_t(
     >>> result.statistic, round(result.p_value, 6), round(result.interval.low, 4)
     (5.0, 0.125666, -0.9633)
     """
-    return _test(check_enough(values), mu, "one-sample t", alternative, level, bounds)
+    return t_test_of(
+        Spread.of(check_enough(values)), "one-sample t", mu=mu, alternative=alternative, level=level, bounds=bounds
+    )
 
 
 def paired_t(
@@ -82,10 +85,11 @@ def paired_t(
     (0.35, 0.257762)
     """
     if baseline is None:
-        return _test(check_enough(candidate), 0.0, "paired t", alternative, level, bounds)
-    differences = paired_differences(candidate, baseline)
-    ends = None if bounds is None else (bounds[0] - bounds[1], bounds[1] - bounds[0])
-    return _test(check_enough(differences), 0.0, "paired t", alternative, level, ends)
+        differences, ends = check_enough(candidate), bounds
+    else:
+        differences = check_enough(paired_differences(candidate, baseline))
+        ends = None if bounds is None else (bounds[0] - bounds[1], bounds[1] - bounds[0])
+    return t_test_of(Spread.of(differences), "paired t", alternative=alternative, level=level, bounds=ends)
 
 
 def mean_interval(values: npt.ArrayLike, *, level: float = 0.95, bounds: Range | None = None) -> Interval | None:
@@ -133,16 +137,23 @@ def paired_differences(candidate: npt.ArrayLike, baseline: npt.ArrayLike) -> Arr
     return differences
 
 
-def _test(
-    array: Array, mu: float, method: str, alternative: Alternative, level: float, bounds: Range | None
+def t_test_of(
+    spread: Spread,
+    method: str,
+    *,
+    mu: float = 0.0,
+    alternative: Alternative = "two-sided",
+    level: float = 0.95,
+    bounds: Range | None = None,
 ) -> Significance:
+    """Return Student's t test of at least two values."""
     check_share(level, "level")
     if not np.isfinite(mu):
         raise ValueError(f"mu must be a finite number, not {mu!r}")
     # Equal values would give a standard error of rounding size and an absurd t.
-    if is_constant(array):
-        return _equal(array, mu, method, alternative, level, bounds)
-    mean, se, dof = float(array.mean()), standard_error(array), array.size - 1
+    if spread.is_constant:
+        return _equal(spread, mu, method, alternative, level, bounds)
+    mean, se, dof = spread.mean, spread.error, spread.n - 1
     statistic = (mean - mu) / se
     return Significance(
         method=method,
@@ -152,16 +163,16 @@ def _test(
         estimate=mean,
         interval=t_interval(mean, se, dof, level=level, method="t", alternative=alternative),
         se=se,
-        n=(array.size,),
+        n=(spread.n,),
     )
 
 
 def _equal(
-    array: Array, mu: float, method: str, alternative: Alternative, level: float, bounds: Range | None
+    spread: Spread, mu: float, method: str, alternative: Alternative, level: float, bounds: Range | None
 ) -> Significance:
-    value, n = float(array[0]), array.size
+    value, n = spread.low, spread.n
     if bounds is not None and is_finite_range(bounds):
-        check_inside(array, bounds)
+        check_inside(np.array([spread.low, spread.high]), bounds)
     return Significance(
         method=method,
         statistic=None,

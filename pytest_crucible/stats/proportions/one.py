@@ -12,17 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.stats.arrays import (
-    Array,
     Labels,
     Side,
     check_counts,
     check_share,
     check_tail,
-    cluster_totals,
 )
 from pytest_crucible.stats.distributions import beta_quantile, beta_upper_quantile, normal_quantile, t_quantile
 from pytest_crucible.stats.interval import Interval
-from pytest_crucible.stats.means.clustered import check_clustered, with_pseudo_clusters
+from pytest_crucible.stats.means.clustered import check_clustered
+from pytest_crucible.stats.means.units import UnitRows, rows_of_clusters
 
 
 def wilson_interval(successes: int, n: int, *, level: float = 0.95, correction: bool = False) -> Interval:
@@ -113,23 +112,30 @@ def korn_graubard_bound(values: npt.ArrayLike, clusters: Labels, *, alpha: float
     5 % (20 clusters of 5, rate .95); with the two pseudo-clusters it stays within alpha.
     """
     check_tail(alpha, side)
-    array, codes, count = check_clustered(values, clusters)
+    array, codes, _ = check_clustered(values, clusters)
     graded = int(np.sum((array != 0) & (array != 1)))
     if graded:
         raise ValueError(f"{graded} of {array.size} values are neither 0 nor 1")
-    rate = float(array.mean())
-    totals, sizes = with_pseudo_clusters(cluster_totals(codes, array), np.bincount(codes), (0.0, 1.0))
-    size = effective_size(array.size, count, _design_effect(totals, sizes), alpha)
-    return beta_bound(rate * size, size, alpha=alpha, side=side)
+    return korn_graubard_bound_of(rows_of_clusters(array, codes), alpha=alpha, side=side)
 
 
-def _design_effect(totals: Array, sizes: Array) -> float:
-    """Return the variance of the rate between clusters over the binomial one; 0 when the rate is 0 or 1."""
-    n, clusters = float(sizes.sum()), sizes.size
-    rate = float(totals.sum()) / n
+def korn_graubard_bound_of(rows: UnitRows, *, alpha: float, side: Side) -> float:
+    """Return the bound of groups that are checked already."""
+    n, count = int(rows.n), int(rows.count)
+    size = effective_size(n, count, _design_effect(rows), alpha)
+    return beta_bound(float(np.sum(rows.times * rows.totals)) / n * size, size, alpha=alpha, side=side)
+
+
+def _design_effect(rows: UnitRows) -> float:
+    """Return the variance of the rate between clusters over the binomial one, with one more cluster of zeros and one of ones."""
+    sizes, totals, times = rows.sizes, rows.totals, rows.times
+    weight = float(np.sum(times * sizes * sizes)) / rows.n
+    n, clusters = rows.n + 2 * weight, rows.count + 2
+    rate = (float(np.sum(times * totals)) + weight) / n
     residuals = totals - sizes * rate
+    squares = float(np.sum(times * residuals * residuals)) + weight**2 * (rate**2 + (1 - rate) ** 2)
     # Ultimate-cluster variance, linearised, with the factor G / (G - 1), as in R's survey package.
-    variance = clusters / (clusters - 1) * float((residuals * residuals).sum()) / (n * n)
+    variance = clusters / (clusters - 1) * squares / (n * n)
     return variance * n / (rate * (1 - rate)) if 0 < rate < 1 else 0.0
 
 

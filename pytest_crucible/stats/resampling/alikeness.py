@@ -66,9 +66,22 @@ def flip_signs(
     All flips are counted up to 13 units that are not 0, otherwise 9,999 or more are drawn. Raises NotEnoughData below two
     differences.
     """
-    if differences.size < 2:
-        raise NotEnoughData(f"{quantity(differences.size, 'pair')}: a comparison needs at least 2")
-    units = group_units(scale_down(differences), clusters, keys)
+    check_pairs(differences.size)
+    return flip_units(group_units(differences, clusters, keys), alternative=alternative, monte_carlo=monte_carlo)
+
+
+def check_pairs(count: int) -> None:
+    """Raise NotEnoughData below two pairs."""
+    # One pair has an interval, but it is nearly [-1, 1] and would only look like a result.
+    if count < 2:
+        raise NotEnoughData(f"{quantity(count, 'pair')}: a comparison needs at least 2")
+
+
+def flip_units(
+    units: Units, *, alternative: Alternative = "two-sided", monte_carlo: MonteCarlo = UNSEEDED
+) -> Alikeness:
+    """Return the sign-flip test of units that are joined already."""
+    units = Units(scale_down(units.totals), units.sizes)
     columns = units.totals[:, None]
     if (units.sizes != units.sizes[0]).any():
         columns = np.stack((units.totals, units.totals * units.sizes), axis=1)

@@ -9,7 +9,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.stats.arrays import Array, Codes, cluster_totals
+from pytest_crucible.stats.arrays import Array, Codes
+from pytest_crucible.stats.exact_sums import group_totals
 
 # As a text: numpy imports its generators, in 15 ms and 7 MB, for the first session that draws.
 Seed: TypeAlias = "int | np.random.Generator"
@@ -66,11 +67,29 @@ def group_units(values: Array, clusters: Codes | None = None, keys: Keys | None 
     >>> group_units(np.array([1.0, 2.0, 4.0]), np.array([0, 0, 1]), np.array([3, 9, 5], dtype=np.uint64)).totals.tolist()
     [3.0, 4.0]
     """
-    totals, sizes = list_units(values, clusters, keys)
-    if totals.size <= MOST_UNITS:
-        return Units(totals, sizes)
-    starts = np.arange(MOST_UNITS) * totals.size // MOST_UNITS
-    return Units(np.add.reduceat(totals, starts), np.add.reduceat(sizes, starts))
+    if clusters is not None or values.size <= MOST_UNITS:
+        return join_units(list_units(values, clusters, keys))
+    keys = hash_positions(values.size) if keys is None else keys
+    codes = np.searchsorted(first_keys(np.sort(keys), first_ranks(keys.size)), keys, side="right")
+    return Units(*group_totals(codes, values))
+
+
+def join_units(units: Units) -> Units:
+    """Return units that are in the order of their keys, joined into blocks of equal number above 2,000 units."""
+    if units.totals.size <= MOST_UNITS:
+        return units
+    starts = first_ranks(units.totals.size)
+    return Units(np.add.reduceat(units.totals, starts), np.add.reduceat(units.sizes, starts))
+
+
+def first_ranks(count: int) -> npt.NDArray[np.intp]:
+    """Return the rank of the first unit of each block, of more than 2,000 units in the order of their keys."""
+    return np.arange(MOST_UNITS) * count // MOST_UNITS
+
+
+def first_keys(ordered: Keys, ranks: npt.NDArray[np.intp]) -> Keys:
+    """Return the first key of each block after the first: equal keys are in one block."""
+    return ordered[ranks[1:]]
 
 
 def list_units(values: Array, clusters: Codes | None = None, keys: Keys | None = None) -> Units:
@@ -80,7 +99,7 @@ def list_units(values: Array, clusters: Codes | None = None, keys: Keys | None =
         totals, sizes, firsts = values, np.ones(values.size), keys
     else:
         _, codes = np.unique(clusters, return_inverse=True)
-        totals, sizes = cluster_totals(codes, values), np.bincount(codes).astype(np.float64)
+        totals, sizes = group_totals(codes, values)
         firsts = np.full(totals.size, np.iinfo(np.uint64).max, dtype=np.uint64)
         np.minimum.at(firsts, codes, keys)
     order = np.argsort(firsts, kind="stable")

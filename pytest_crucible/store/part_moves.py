@@ -1,0 +1,183 @@
+"""Moves rows of a run from the run store into Parquet parts, and back where statements have to change them."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pytest_crucible.store import schema
+from pytest_crucible.store.database import Connection
+from pytest_crucible.store.part_manifest import PARTS
+from pytest_crucible.store.part_reader import load_parts, own_rows_condition
+from pytest_crucible.store.parts import (
+    PART_ROWS,
+    Part,
+    ResultsFolder,
+    manifest_rows,
+    part_schema,
+    part_tables,
+    write_part,
+)
+from pytest_crucible.store.row_batches import has_odd_columns
+from pytest_crucible.store.stored_columns import CHUNK_ROWS, OddValueError, arrow_chunks
+from pytest_crucible.store.table import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pytest_crucible.store.runs import RunStore
+
+PART_BYTES = 1 << 28
+"""Bytes in memory after which a part is closed before it has all its rows: replies may be long."""
+DIRECT_ROWS = 1 << 16
+"""Rows that arrive together and are a part at once; fewer go into the run store first."""
+_SHARED = (schema.texts, schema.messages)
+"""Tables whose rows other runs may refer to: they are copied, and `crucible gc` removes those that nothing refers to."""
+
+
+def move_rows(store: RunStore, results: ResultsFolder, run: str) -> list[Part]:
+    """Move all rows of a run about units and events into parts, in one transaction. Return the parts. Raises StoreError."""
+    parts: list[Part] = []
+    with store.begin() as connection:
+        if not connection.is_sqlite:
+            # Rows that another process commits meanwhile are not removed: they are not in a part.
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        # Shared rows first: what refers to them is removed then.
+        tables = sorted(part_tables().values(), key=lambda table: table not in _SHARED)
+        for table in tables:
+            parts += _move_table(connection, results, run, table)
+        connection.insert(PARTS, manifest_rows(parts))
+    return parts
+
+
+def _move_table(connection: Connection, results: ResultsFolder, run: str, table: Table) -> list[Part]:
+    condition = own_rows_condition(table)
+    query = f"SELECT {', '.join(table.names)} FROM {table.name} WHERE {condition}"
+    parts: list[Part] = []
+    try:
+        for rows in _gather(arrow_chunks(table, table.names, connection.execute_stored(query, runs=[run]))):
+            parts.append(write_part(results, run, table, rows))
+    except OddValueError:
+        # A value that Parquet's types cannot hold: the table stays in the run store, where it is read beside parts.
+        for part in parts:
+            results.remove(part.path)
+        return []
+    if parts and table not in _SHARED:
+        connection.execute_stored(f"DELETE FROM {table.name} WHERE {condition}", runs=[run])
+    return parts
+
+
+def _gather(chunks: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Yield tables with the rows of parts."""
+    import pyarrow as pa
+
+    waiting: list[pa.Table] = []
+    for chunk in chunks:
+        waiting.append(chunk)
+        if len(waiting) * CHUNK_ROWS >= PART_ROWS or sum(table.nbytes for table in waiting) >= PART_BYTES:
+            yield pa.concat_tables(waiting)
+            waiting = []
+    if waiting:
+        yield pa.concat_tables(waiting)
+
+
+def write_batches(
+    results: ResultsFolder, run: str, batches: Sequence[pa.RecordBatch]
+) -> tuple[list[Part], list[pa.RecordBatch]]:
+    """Write batches of `encode_rows` as parts; return the parts, and the batches that belong into the run store.
+
+    The parts exist once the caller has inserted `manifest_rows(parts)`. Units must not be stored already: parts have no keys.
+    Rows that replace others, of tables without parts, or with values that Parquet's types cannot hold belong into the store, and
+    so do few rows: parts of some rows each would make reading slow.
+    """
+    import pyarrow as pa
+
+    groups: dict[str, list[pa.RecordBatch]] = {}
+    rest: list[pa.RecordBatch] = []
+    for batch in batches:
+        facts = batch.schema.metadata
+        name = facts[b"table"].decode()
+        fits = name in part_tables() and facts[b"overwrite"] == b"0" and not has_odd_columns(batch.schema)
+        (groups.setdefault(name, []) if fits else rest).append(batch)
+    if sum(batch.num_rows for group in groups.values() for batch in group) < DIRECT_ROWS:
+        return [], list(batches)
+    parts = []
+    for name, group in groups.items():
+        table = part_tables()[name]
+        rows = pa.concat_tables([_complete(table, batch) for batch in group])
+        parts += [write_part(results, run, table, rows.slice(at, PART_ROWS)) for at in range(0, len(rows), PART_ROWS)]
+    return parts, rest
+
+
+def _complete(table: Table, batch: pa.RecordBatch) -> pa.Table:
+    """Return the rows of a batch with all columns, as the database would have them: NULL for a number that is none."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    columns = {}
+    for field in part_schema(table):
+        if field.name not in batch.schema.names:
+            columns[field.name] = pa.nulls(batch.num_rows, field.type)
+        else:
+            column = batch.column(field.name)
+            is_number = pa.types.is_floating(field.type)
+            columns[field.name] = pc.if_else(pc.is_nan(column), None, column) if is_number else column
+    if table is schema.events and columns["id"].null_count:
+        # They order the events of a run. Microseconds lie above all numbers that a database assigns.
+        first = time.time_ns() // 1_000
+        columns["id"] = pa.array(range(first, first + batch.num_rows), pa.int64())
+    return pa.Table.from_pydict(columns, schema=part_schema(table))
+
+
+def restore_rows(connection: Connection, run: str) -> None:
+    """Enter the rows of a run's parts in the run store again, instead of the parts. Raises StoreError."""
+    for part in load_parts(connection, frozenset([run])):
+        _restore(connection, part)
+    connection.execute_stored(f"DELETE FROM {PARTS.name} WHERE run = :run", run=run)
+
+
+@contextlib.contextmanager
+def restored_arm(connection: Connection, arm: int) -> Iterator[None]:
+    """Let statements within find the rows of an arm in the run store, although they are in parts. Raises StoreError."""
+    query = "SELECT run FROM experiments WHERE id = (SELECT experiment FROM arms WHERE id = :arm)"
+    parts = [
+        part
+        for part in load_parts(connection, frozenset(connection.scalars(query, arm=arm)))
+        if part.table is not schema.events
+    ]
+    of_arm = "WHERE arm = :arm"
+    tables = {part.table for part in parts if "arm" in part.table.key}
+    own = {
+        table: connection.execute_stored(
+            f"SELECT {', '.join(table.names)} FROM {table.name} {of_arm}", arm=arm
+        ).fetchall()
+        for table in tables
+    }
+    for part in parts:
+        _restore(connection, part, arm)
+    # Statements read the copies in the run store alone: the parts have the same rows.
+    connection.parts = None
+    yield
+    connection.parts = connection.database.parts
+    for table, rows in own.items():
+        connection.execute_stored(f"DELETE FROM {table.name} {of_arm}", arm=arm)
+        if rows:
+            connection.execute_many(_insertion(table), rows)
+
+
+def _restore(connection: Connection, part: Part, arm: int | None = None) -> None:
+    import pyarrow.compute as pc
+
+    table = part.table
+    for batch in ResultsFolder(part.root).batches(part, CHUNK_ROWS, table.names):
+        if arm is not None and "arm" in table.key:
+            batch = batch.filter(pc.equal(batch.column("arm"), arm))
+        if rows := list(zip(*(column.to_pylist() for column in batch.columns), strict=True)):
+            connection.execute_many(_insertion(table), rows)
+
+
+def _insertion(table: Table) -> str:
+    places = ", ".join("?" * len(table.names))
+    return f"INSERT INTO {table.name} ({', '.join(table.names)}) VALUES ({places}) ON CONFLICT DO NOTHING"

@@ -1,0 +1,81 @@
+"""Rows of a run with Parquet parts, in ranges of positions, as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_crucible.store import schema
+from pytest_crucible.store.part_scan import scan_rows
+from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.table import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Columns = Mapping[str, npt.NDArray[Any]]
+"""One entry a row; among them `arm`, `position` and `epoch`."""
+ANSWERED, FAILED, SKIPPED = 0, 1, 2
+"""The state of a reply."""
+
+
+class ScannedRows:
+    """The replies, observations and losses of a run: each is scanned once, in the order of positions."""
+
+    def __init__(self, store: RunStore, run: str) -> None:
+        self.metrics: dict[str, int] = {}
+        """A number for each metric, which is in the column `metric`."""
+        self._scans = {
+            table.name: _Scan(store, run, table, columns, read)
+            for table, columns, read in (
+                (schema.replies, ("failure", "skipped"), _read_states),
+                (schema.observations, ("metric", "value"), self._read_values),
+                (schema.lost, ("metric", "reason", "detail"), _read_texts),
+            )
+        }
+
+    def pop_until(self, stop: int) -> Mapping[str, Columns]:
+        """Return the rows of each table below a position, without those that were returned before."""
+        return {name: scan.pop_until(stop) for name, scan in self._scans.items()}
+
+    def _read_values(self, rows: pa.Table) -> Columns:
+        metrics = rows["metric"].unify_dictionaries().combine_chunks()
+        numbers = [self.metrics.setdefault(name, len(self.metrics)) for name in metrics.dictionary.to_pylist()]
+        codes = np.array(numbers, dtype=np.int64)[metrics.indices.to_numpy()]
+        return {"metric": codes, "value": rows["value"].to_numpy()}
+
+
+def _read_states(rows: pa.Table) -> Columns:
+    states = np.where(rows["failure"].is_null().to_numpy(), ANSWERED, FAILED)
+    return {"state": np.where(rows["skipped"].to_numpy(), SKIPPED, states)}
+
+
+def _read_texts(rows: pa.Table) -> Columns:
+    return {name: np.array(rows[name].to_pylist(), dtype=object) for name in ("metric", "reason", "detail")}
+
+
+class _Scan:
+    """The rows of one table, of which those below a position are taken."""
+
+    def __init__(
+        self, store: RunStore, run: str, table: Table, columns: tuple[str, ...], read: Callable[[Any], Columns]
+    ) -> None:
+        ranges = scan_rows(store, run, table, ("arm", "position", "epoch", *columns))
+        self._ranges: Iterator[tuple[int, Any]] = iter(ranges)
+        self._read, self._last = read, -1
+        self._rows: list[Columns] = []
+
+    def pop_until(self, stop: int) -> Columns:
+        while self._last < stop - 1 and (following := next(self._ranges, None)) is not None:
+            self._last, rows = following
+            units = {name: rows[name].to_numpy() for name in ("arm", "position", "epoch")}
+            self._rows.append({**units, **self._read(rows)})
+        if not self._rows:
+            return {}
+        rows_so_far = {name: np.concatenate([part[name] for part in self._rows]) for name in self._rows[0]}
+        inside = rows_so_far["position"] < stop
+        self._rows = [] if inside.all() else [{name: column[~inside] for name, column in rows_so_far.items()}]
+        return rows_so_far if not self._rows else {name: column[inside] for name, column in rows_so_far.items()}
