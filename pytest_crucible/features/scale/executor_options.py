@@ -57,7 +57,7 @@ def parse_executor(text: str) -> ExecutorOptions:
 def check_options(values: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
     """Yield what is wrong with the options of runs on many machines, and the sentence for it."""
     yield from option_conflicts(values)
-    if (text := values["executor"]) is not None:
+    if text := values["executor"]:
         is_missing = any(find_spec(name) is None for name in ("ray", "pyarrow"))
         yield is_missing, '--crucible-executor needs Ray: install it with pip install "pytest-crucible[ray]"'
         try:
