@@ -125,13 +125,15 @@ class MeasureInArm:
         self._counts, self._prepared = _ArmCounts(), Prepared(values=np.empty(0))
         self._worst = worst_if_inapplicable(measure, facts)
         self._filled, self._filled_samples = ExactSum(), 0
-        self._is_drop = False
+        self._of_drop: MetricFacts | None = None
+        """The facts of the metric that a drop is of."""
 
     def count(self, table: ScoreTable) -> None:
         """Count the samples of a table."""
         metrics = table.arm(self.measure, self.number)
         self._counts.add(self.measure, metrics)
-        self._is_drop = pair_of(self.measure, metrics, table.attributes_of(self.measure)) is not None
+        pair = pair_of(self.measure, metrics, table.attributes_of(self.measure))
+        self._of_drop = pair and pair.facts
         if self._worst is not None:
             scores = metrics[0].scores
             values = np.where(scores.inapplicable, self._worst, scores.values)
@@ -151,10 +153,10 @@ class MeasureInArm:
         return isinstance(self.measure, Target) and self._counts.lost > 0
 
     def _open_stream(self) -> Stream:
-        if not self._is_drop:
+        if self._of_drop is None:
             return ArmStream(self.measure)
-        contrast = Contrast(metric=self.facts.name, baseline="", margin=0.0)
-        return PairStream(contrast, replace(self.facts, reach=None))
+        contrast = Contrast(metric=self._of_drop.name, baseline="", margin=0.0)
+        return PairStream(contrast, replace(self._of_drop, reach=None))
 
     def add(self, table: ScoreTable) -> None:
         """Add the samples of a table to the statistics."""

@@ -19,6 +19,7 @@ from pytest_crucible.records import (
     NoTwin,
     Observation,
     Outcome,
+    PlannedVariant,
     Reply,
     Run,
     Sample,
