@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,6 +26,9 @@ from pytest_crucible.measures.values import NOISE
 from pytest_crucible.records import BoundedValue
 from pytest_crucible.stats.arrays import Side
 from pytest_crucible.stats.interval import Interval, NotEnoughData
+
+if TYPE_CHECKING:
+    from pytest_crucible.stats.ranks.quantiles import QuantileArm
 
 ORDER_STATISTICS = "order statistics"
 QuantileBound = Callable[[float, Side], float]
@@ -49,6 +53,11 @@ def estimate(prepared: Prepared, level: float) -> Measured:
         bound, method = bound_of(prepared)
     except NotEnoughData as refusal:
         return Measured(value, None, clusters, f"none: {refusal}")
+    return describe_quantile(value, bound, method, clusters, level)
+
+
+def describe_quantile(value: float, bound: QuantileBound, method: str, clusters: int | None, level: float) -> Measured:
+    """Return a percentile with the interval of its one-sided bounds."""
     tail = (1 - level) / 2
     interval = Interval(low=bound(tail, "lower"), high=bound(tail, "upper"), level=level, method=method)
     return Measured(value, interval, clusters, method)
@@ -68,20 +77,29 @@ def bound(prepared: Prepared, alpha: float) -> tuple[BoundedValue, str]:
 
 def quantile_of(prepared: Prepared) -> float:
     """Return an order statistic rather than an interpolation, so that lost values at infinity need no arithmetic."""
-    return float(np.quantile(prepared.values, prepared.quantile, method="inverted_cdf"))
+    from pytest_crucible.stats.ranks.quantiles import quantile_rank
+
+    place = quantile_rank(prepared.values.size, prepared.quantile) - 1
+    return float(np.partition(prepared.values, place)[place])
 
 
 def bound_of(prepared: Prepared) -> tuple[QuantileBound, str]:
     """Return the percentile's one-sided bound by alpha and side, with its method. Raises NotEnoughData below five clusters."""
     # A session without percentiles loads none of it.
-    from pytest_crucible.stats.ranks.quantiles import METHOD, clustered_quantile_bound, clustered_shares, quantile_bound
+    from pytest_crucible.stats.ranks.quantiles import METHOD, clustered_quantile_bound, clustered_shares, value_at
 
     if prepared.clusters is None:
-        # A lost value at infinity only needs its rank.
-        finite = np.nan_to_num(prepared.values)
-        return partial(_clip_bound, partial(quantile_bound, finite, prepared.quantile), prepared), ORDER_STATISTICS
+        ordered = np.sort(prepared.values)
+        return bound_of_ranks(partial(value_at, ordered), ordered.size, prepared), ORDER_STATISTICS
     shares = clustered_shares(prepared.values, prepared.clusters)
     return partial(_clip_bound, partial(clustered_quantile_bound, shares, prepared.quantile), prepared), METHOD
+
+
+def bound_of_ranks(at: Callable[[int], float], n: int, prepared: Prepared) -> QuantileBound:
+    """Return the bound of n values without groups, of which `at` returns the one with a rank; a lost one may be infinite."""
+    from pytest_crucible.stats.ranks.quantiles import quantile_bound_of
+
+    return partial(_clip_bound, partial(quantile_bound_of, at, n, prepared.quantile), prepared)
 
 
 def _clip_bound(unclipped: Callable[..., float], prepared: Prepared, alpha: float, side: Side) -> float:
@@ -94,12 +112,7 @@ _SIDES: tuple[Side, Side] = ("lower", "upper")
 
 def compare(first: Prepared, second: Prepared, alpha: float) -> Difference | None:
     """Return first minus second percentile. None without pairs, and where a lost value could be anything."""
-    from pytest_crucible.stats.ranks.quantiles import (
-        QuantileArm,
-        quantile_correlation,
-        quantile_difference_bound,
-        quantile_difference_p_value,
-    )
+    from pytest_crucible.stats.ranks.quantiles import QuantileArm, quantile_correlation
 
     if not len(first.values) or not len(second.values):
         return None
@@ -109,21 +122,30 @@ def compare(first: Prepared, second: Prepared, alpha: float) -> Difference | Non
     try:
         (of_first, method), (of_second, _) = bound_of(first), bound_of(second)
     except NotEnoughData as refusal:
-        return _describe(first, values, "none", str(refusal))
+        return describe_difference(first, values, "none", str(refusal))
     arms = QuantileArm(values[0], of_first), QuantileArm(values[1], of_second)
-    correlation = quantile_correlation(
-        (first.values, second.values), values, first.quantile, (_codes(first), _codes(second))
-    )
+    has_codes = first.clusters is not None or second.clusters is not None or first.values.size != second.values.size
+    codes = (_codes(first), _codes(second)) if has_codes else None
+    correlation = quantile_correlation((first.values, second.values), values, first.quantile, codes)
+    difference = describe_difference(first, values, f"mover of {method}")
+    return compare_quantiles(difference, arms, correlation, first.quantile, alpha)
+
+
+def compare_quantiles(
+    difference: Difference, arms: tuple[QuantileArm, QuantileArm], correlation: float, q: float, alpha: float
+) -> Difference:
+    """Return a difference of percentiles with its bounds, from those of the arms."""
+    from pytest_crucible.stats.ranks.quantiles import quantile_difference_bound, quantile_difference_p_value
+
     low, high, lower, upper = (
         quantile_difference_bound(*arms, correlation, alpha=share, side=side)
         for share in (alpha / 2, alpha)
         for side in _SIDES
     )
-    difference = _describe(first, values, f"mover of {method}")
     if math.isinf(low) and math.isinf(high):
         # So few replies cannot prove anything.
-        return replace(difference, note=f"too few samples to bound a difference of p{first.quantile * 100:g}")
-    tiny = abs(difference.value or 0.0) <= NOISE * max(map(abs, values))
+        return replace(difference, note=f"too few samples to bound a difference of p{q * 100:g}")
+    tiny = abs(difference.value or 0.0) <= NOISE * max(abs(arm.value) for arm in arms)
     return replace(
         difference,
         value=0.0 if tiny else difference.value,
@@ -134,7 +156,8 @@ def compare(first: Prepared, second: Prepared, alpha: float) -> Difference | Non
     )
 
 
-def _describe(first: Prepared, values: tuple[float, float], method: str, note: str = "") -> Difference:
+def describe_difference(first: Prepared, values: tuple[float, float], method: str, note: str = "") -> Difference:
+    """Return a difference of percentiles without bounds."""
     return Difference(
         value=values[0] - values[1],
         method=method,

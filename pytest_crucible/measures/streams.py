@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import cast
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from pytest_crucible.measures.means import (
     compare_arms,
     describe_mean,
 )
+from pytest_crucible.measures.percentile_streams import GROUPS, PercentilePairStream, PercentileStream
 from pytest_crucible.measures.ratios import claim_geometric_means, without_relative_rounding
 from pytest_crucible.measures.row import Difference, Floats, Measured, Numbers, Prepared, no_bounds, no_data
 from pytest_crucible.measures.statistic import MOST_REPLIES
@@ -49,9 +49,22 @@ def refusal(measure: Measure, reason: str) -> str:
     return f"{measure.expression} is not computed above {MOST_REPLIES:,} replies: {reason}"
 
 
+def open_arm_stream(measure: Measure) -> ArmStream | PercentileStream:
+    """Return a stream for a target or an estimate in one arm."""
+    return PercentileStream.of(measure) if measure.statistic == "quantile" else ArmStream(measure)
+
+
+def open_pair_stream(contrast: Contrast, facts: MetricFacts) -> PairStream | PercentilePairStream:
+    """Return a stream for a comparison of pairs."""
+    is_percentile = contrast.statistic == "quantile"
+    return PercentilePairStream.of(contrast, facts) if is_percentile else PairStream(contrast, facts)
+
+
 def _reason(measure: Measure, facts: MetricFacts, *, clustered: bool, replies: int) -> str:
     row = STATISTICS[measure.statistic]
-    if measure.statistic not in _MEANS:
+    if measure.statistic == "quantile" and (clustered or replies > 1):
+        return GROUPS
+    if measure.statistic not in (*_MEANS, "quantile"):
         return f"{row.title} needs all of them at once"
     if not isinstance(measure, Contrast):
         return ""
@@ -192,7 +205,8 @@ class ArmStream:
         return 0 not in (per_sample, self.per_sample) and per_sample != self.per_sample
 
     def _arm(self) -> Streamed:
-        assert self.template is not None and self.values is not None, "values were added"
+        assert self.template is not None, "values were added"
+        assert self.values is not None, "values were added"
         summary = self.values.summary()
         kind, bounds = self._shape(self.template)
         if self.units.has_several:
@@ -354,7 +368,8 @@ class PairStream:
         return shape_of_differences(kind, bounds, first.largest_change)
 
     def _arms(self, kind: Kind, bounds: Numbers) -> Arms:
-        assert self.values is not None and self.template is not None, "values were added"
+        assert self.template is not None, "values were added"
+        assert self.values is not None, "values were added"
         summary = self.values.summary()
         reach = None if self.by_ratio else self.template.largest_change
         arm = _streamed(summary, kind, bounds)
@@ -385,4 +400,4 @@ def _cut(prepared: Prepared) -> Iterator[Prepared]:
 def _streamed(summary: Summary, kind: Kind, bounds: Numbers) -> Streamed:
     nothing = np.array([], dtype=np.intp)
     clusters = None if summary.groups is None else nothing
-    return Streamed(values=np.array([]), kind=cast("Kind", kind), bounds=bounds, clusters=clusters, summary=summary)
+    return Streamed(values=np.array([]), kind=kind, bounds=bounds, clusters=clusters, summary=summary)

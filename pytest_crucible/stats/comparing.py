@@ -152,7 +152,7 @@ def compare_declared_arms(
         answer, reason = _with_interval(answer, arms, alternative, alpha)
         note = note or reason
     # Values that were added up batch by batch have no effect sizes.
-    effect, *effects = effect_sizes(arms, 1 - alpha, estimand) if arms.candidate.values.size else [None]
+    effects = effect_sizes(arms, 1 - alpha, estimand) if arms.candidate.values.size else []
     # The note about few clusters is the least urgent one: it never replaces another.
     has_cr2 = answer.interval is not None and answer.interval.method.startswith("cr2")
     if not note and has_cr2 and arms.groups is not None and arms.groups < MANY_CLUSTERS:
@@ -167,8 +167,8 @@ def compare_declared_arms(
         p_exact=_above_0(answer.p_exact),
         proof_p=_above_0(answer.proof_p),
         alikeness=answer.alikeness,
-        effect=effect,
-        effects=tuple(effects),
+        effect=effects[0] if effects else None,
+        effects=tuple(effects[1:]),
         n_candidate=arms.candidate.size,
         n_baseline=arms.baseline.size,
         paired=differences is not None,

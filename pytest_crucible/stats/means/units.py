@@ -2,8 +2,8 @@
 
 A unit is a value, or a group with its total and its size. Equal units are one row with their number, so that neither order nor
 split of the values changes a bit. More than `MANY` distinct values are reduced to sums of powers around their mean, and to the
-`MANY` values that are the farthest from it. The series of the others then converges wherever a tail is not below 1e-50: as many values lie
-at least as far away as the farthest of them, and so sd sqrt(n) is at least 64 times its distance.
+`MANY` values that are the farthest from it. The series of the others then converges wherever a tail is not below 1e-50: as many
+values lie at least as far away as the farthest of them, and so sd sqrt(n) is at least 64 times its distance.
 """
 
 from __future__ import annotations

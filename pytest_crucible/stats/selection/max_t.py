@@ -17,8 +17,9 @@ from scipy.special import ndtri, stdtr
 
 from pytest_crucible.stats.arrays import ROUNDING, Array, Labels, Range, cluster_codes, cluster_totals, finite_matrix
 from pytest_crucible.stats.interval import NotEnoughData
-from pytest_crucible.stats.means.clustered import FEWEST_CLUSTERS, robust_terms
+from pytest_crucible.stats.means.clustered import robust_terms
 from pytest_crucible.stats.means.moments import check_inside
+from pytest_crucible.stats.means.units import FEWEST_CLUSTERS
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.stats.resampling.draws import Seed, check_draws, generator
 

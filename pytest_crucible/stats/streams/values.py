@@ -65,7 +65,7 @@ class Streamed(Observed):
         return self.summary.n
 
     @property
-    def mean(self) -> float | None:  # type: ignore[override]
+    def mean(self) -> float | None:
         spread = self.summary.spread
         return keep_between(spread.mean, spread.low, spread.high)
 
@@ -78,15 +78,15 @@ class Streamed(Observed):
         return self.summary.signs
 
     @property
-    def spread(self) -> Spread:  # type: ignore[override]
+    def spread(self) -> Spread:
         return self.summary.spread
 
     @property
-    def groups(self) -> int | None:  # type: ignore[override]
+    def groups(self) -> int | None:
         return self.summary.groups
 
     @property
-    def units(self) -> UnitRows:  # type: ignore[override]
+    def units(self) -> UnitRows:
         if self.summary.groups is None and self.summary.n < 2:
             check_enough(np.full(self.summary.n, self.summary.low))
         if self.summary.groups is not None:
