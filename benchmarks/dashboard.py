@@ -56,8 +56,8 @@ def many_samples(samples: int) -> Path:
 
 
 def long_replies() -> Path:
-    """Return a store of a run, `long`, with two replies of 1 MB to each sample: some words changed, and no common word."""
-    return _built("long.db", _fill_long)
+    """Return a store of a run, `long`, with two replies of 1 MB to each of its samples, which `LONG` names."""
+    return _built(f"long-{'-'.join(LONG)}.db", _fill_long)
 
 
 def _built(name: str, build: Callable[[Path], None]) -> Path:
@@ -85,10 +85,10 @@ def _fill_long(path: Path) -> None:
     facts = {"seed": 0, "alpha": 0.05, "correction": "holm", "git": {}, "environment": {}}
     with contextlib.closing(RunStore(str(path))) as store:
         store.begin_run("long", started="2026-01-01T00:00:00+00:00", **facts)
-        key = store.add_experiment("long", plan, [Sample(id=name, input="q") for name in ("changed", "unlike")])
+        key = store.add_experiment("long", plan, [Sample(id=name, input="q") for name in LONG])
         arms = [store.add_arm(key, number, name, name) for number, name in enumerate(million.ARMS)]
         writer = store.writer()
-        for position, texts in enumerate((changed_texts(), unlike_texts())):
+        for position, texts in enumerate(texts() for texts in LONG.values()):
             for number, text in enumerate(texts):
                 unit = Unit(position, 0, number, 0)
                 outcome = Outcome(unit, reply=Reply(text=text, latency_s=0.1), started=0.0)
@@ -111,6 +111,31 @@ def unlike_texts() -> tuple[str, str]:
     draw = random.Random(2)
     one, other = (" ".join(f"{letter}{draw.randrange(10_000):04}" for _ in range(MEGABYTE // 6)) for letter in "ab")
     return one, other
+
+
+def chinese_texts() -> tuple[str, str]:
+    """Return two texts of 1 MB in UTF-8, without blanks, of which one character in a hundred differs."""
+    draw = random.Random(3)
+    # Some characters are frequent and most are rare, as in all writing.
+    characters = [chr(0x4E00 + int(3000 ** draw.random())) for _ in range(MEGABYTE // 3)]
+    other = [chr(0x4E00 + draw.randrange(3000)) if draw.random() < 0.01 else each for each in characters]
+    return "".join(characters), "".join(other)
+
+
+def unlike_chinese_texts() -> tuple[str, str]:
+    """Return two texts of 1 MB in UTF-8, without blanks, that have characters in common, but no sentence."""
+    draw = random.Random(4)
+    one, other = ("".join(chr(0x4E00 + int(3000 ** draw.random())) for _ in range(MEGABYTE // 3)) for _ in range(2))
+    return one, other
+
+
+LONG = {
+    "changed": changed_texts,
+    "unlike": unlike_texts,
+    "chinese": chinese_texts,
+    "unlike-chinese": unlike_chinese_texts,
+}
+"""Samples of `long_replies`, and what makes the two replies to them."""
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ The first call builds the stores (1,000 runs, 100,000 and 250,000 samples), in a
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from benchmarks.figures import Figure, show
 from pytest_crucible.features.view.application import ASSETS
 from pytest_crucible.report.html import HERE as REPORT_ASSETS
 
+TEMPLATES = ASSETS.parent / "templates"
 SAMPLES, OBSERVATIONS = 100_000, 1_000_000
 
 
@@ -73,7 +75,35 @@ def sizes_of_assets() -> list[Figure]:
     return [
         Figure(name="script and style of all pages", measured=own, unit="kB", limit=80),
         Figure(name="- with the style of reports", measured=own + shared, unit="kB"),
+        Figure(name="- those that the largest page loads", measured=largest_page_kb(), unit="kB", limit=80),
     ]
+
+
+def largest_page_kb() -> float:
+    """Return the size of the scripts and styles of the page that loads most, with the modules that they import."""
+    base = _loaded_names((TEMPLATES / "base.html.j2").read_text(encoding="utf-8"))
+    pages = (_loaded_names(page.read_text(encoding="utf-8")) for page in TEMPLATES.glob("*.html.j2"))
+    return max(sum(_asset(name).stat().st_size for name in _with_imports(base | page)) for page in pages) / 1e3
+
+
+def _loaded_names(template: str) -> set[str]:
+    return set(re.findall(r"address\.asset\('([^']+)'\)", template))
+
+
+def _with_imports(names: set[str]) -> set[str]:
+    """Return names of assets with those that they import, or start as a worker."""
+    imported = {
+        name
+        for each in names
+        for name in re.findall(
+            r"""(?:from |import\(|new URL\()"(?:\./)?(\w+\.js)""", _asset(each).read_text(encoding="utf-8")
+        )
+    }
+    return names if imported <= names else _with_imports(names | imported)
+
+
+def _asset(name: str) -> Path:
+    return REPORT_ASSETS / "page.css" if name == "report/page.css" else ASSETS / name
 
 
 if __name__ == "__main__":

@@ -13,7 +13,12 @@ from benchmarks.dashboard import long_replies, not_responding_s, open_browser, o
 from benchmarks.figures import Figure, show
 
 # Positions of the samples of the store.
-TEXTS = {"one word in a hundred changed": 0, "no common word": 1}
+TEXTS = {
+    "one word in a hundred changed": 0,
+    "no common word": 1,
+    "one Chinese character in a hundred changed": 2,
+    "Chinese, no common sentence": 3,
+}
 # From the key to the last part of the difference, in milliseconds. Long tasks before the key are those of opening the page.
 MEASURE = """async () => {
     const output = document.querySelector("#difference"), from = performance.now();

@@ -24,7 +24,20 @@ DEFAULT = "list"
 # New objects before a garbage collection: a command imports and shows with fewer. Python's own limit is 700.
 SELDOM = 100_000
 HEADINGS = {
-    "Runs": ("runs", "show", "view", "why", "trace", "verify", "compare", "report", "trend", "export", "import"),
+    "Runs": (
+        "runs",
+        "show",
+        "view",
+        "why",
+        "trace",
+        "verify",
+        "compare",
+        "merge",
+        "report",
+        "trend",
+        "export",
+        "import",
+    ),
     "Suites": ("adapters", "metrics", "plan", "calibrate", "doctor", "gc"),
     "Models, data and guards": ("models", "data", "guards"),
     "Tinker": ("tinker",),

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from pytest_crucible.session.redaction import Redactor
     from pytest_crucible.session.session import CrucibleSession
     from pytest_crucible.session.settings import SettingsDraft
+    from pytest_crucible.session.state import SessionState
     from pytest_crucible.store.prune import Leftovers
     from pytest_crucible.store.runs import RunStore
 
@@ -258,6 +259,11 @@ def pytest_crucible_join(session: CrucibleSession, item: pytest.Item) -> None:
 @hookspec
 def pytest_crucible_sampled(interrupted: bool) -> None:
     """Called when all items have run and everything is stored, before the verdicts are decided."""
+
+
+@hookspec(firstresult=True)
+def pytest_crucible_conclude_instead(state: SessionState, interrupted: bool) -> bool | None:
+    """Return True to end a run whose replies are stored without verdicts and reports."""
 
 
 @hookspec

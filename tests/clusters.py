@@ -69,7 +69,7 @@ class Cluster:
     def variables(self) -> dict[str, str]:
         """Return the environment of a process of the cluster, or of a driver."""
         tokens = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": self.token} if self.token else {}
-        return {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", **tokens, **self.environment}
+        return {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0", **tokens, **self.environment}
 
     def start_node(self, machine: Machine) -> None:
         """Start Ray on a machine."""
@@ -79,7 +79,13 @@ class Cluster:
         ray = str(Path(sys.executable).with_name("ray"))
         arguments = head if is_head else [f"--address={self.machines[0].address}:{PORT}"]
         command = machine.command(ray, "start", *arguments, *place, "--num-cpus=1", "--disable-usage-stats")
-        subprocess.run(command, env=self.variables(), check=True, capture_output=True, timeout=START_S)
+        # Ray itself waits for 30 s only, which a busy machine may need.
+        for _ in range(3):
+            started = subprocess.run(command, env=self.variables(), capture_output=True, text=True, timeout=START_S)
+            if not started.returncode:
+                return
+            machine.kill()
+        raise RuntimeError(f"Ray did not start on {machine.address}: {started.stdout[-500:]} {started.stderr[-500:]}")
 
     def run(
         self, machine: Machine, *arguments: str, cwd: Path, timeout: float = 300

@@ -98,6 +98,8 @@ class AdapterContext:
     """The names of the command line, by those that they mean: `production` by `claims@4`."""
     run: str | None = None
     """The run that this process shares with other workers; None if it runs alone."""
+    node: str = ""
+    """The address of this machine among the nodes of a cluster; empty without one."""
     hide: Callable[[str], str] = str
     """Redacts keys in a text."""
     is_left_out: Callable[[str], bool] = lambda plugin: False

@@ -69,7 +69,7 @@ def _open_server(adapter: Adapter, context: AdapterContext) -> Backend:
     """Open `model` at `base_url`; docs/how-to/adapters.md has all settings. Raises SpecError."""
     from pytest_crucible.backends.openai.backend import open_openai
 
-    return open_openai(adapter, context.root)
+    return open_openai(adapter, context.root, context.node)
 
 
 def read_server_uri(uri: str, adapter: str) -> Mapping[str, Any]:

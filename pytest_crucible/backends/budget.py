@@ -137,6 +137,10 @@ class SpendLedger:
             total, before = self._read()
             self._write(total.plus(reserved, -1.0).plus(spent), before.plus(spent))
 
+    async def lease_more(self, amount: Amount, limit: Amount) -> bool:
+        """Return whether an amount that did not fit may fit now, because other workers gave back what they had reserved."""
+        return False
+
     def close(self) -> None:
         """Nothing to close."""
 
@@ -203,8 +207,9 @@ class Budget:
     ledger: SpendLedger = field(default_factory=SpendLedger)
 
     @classmethod
-    def read(cls, text: str, ledger: SpendLedger | None = None) -> Budget:
-        return cls(text, read_budget(text), ledger or SpendLedger())
+    def read(cls, text: str, ledger: SpendLedger | None = None, *, parts: int = 1) -> Budget:
+        """Return a budget, or one of so many equal parts of it. Raises SpecError."""
+        return cls(text, Amount(*(most / parts for most in read_budget(text))), ledger or SpendLedger())
 
     def spent(self) -> Amount:
         return self.ledger.spent
@@ -228,10 +233,15 @@ class Account:
     # Admitted arms of samples, and their requests: the mean is what the next sample is expected to send.
     _arms: int = 0
     _requests: int = 0
+    _short: tuple[SpendLedger, Amount, Amount] | None = None
+    """The ledger that had too little left, the amount and the limit, of the last reservation."""
 
     async def reserve(self, request: Request, needed: Amount, dearest: Amount) -> None:
         """Reserve what a request may cost; `dearest` is its cost in the most expensive arm. Raises Spent and Refused."""
         while not self._try_reserve(request, needed, dearest):
+            short, self._short = self._short, None
+            if short is not None and await short[0].lease_more(*short[1:]):
+                continue
             if not self._under_way:
                 raise self._shortage(request, dearest)
             waiter = asyncio.get_running_loop().create_future()
@@ -291,6 +301,7 @@ class Account:
             return True
         for number, budget in enumerate(self.budgets):
             if not budget.ledger.take(amount, budget.limit):
+                self._short = budget.ledger, amount, budget.limit
                 # All or nothing: what earlier budgets have reserved is returned.
                 for earlier in self.budgets[:number]:
                     earlier.ledger.settle(amount, Amount())

@@ -104,13 +104,16 @@ class Spending:
         budget: str | None = None,
         prices: Prices | None = None,
         open_ledger: Callable[[str], SpendLedger] = lambda experiment: SpendLedger(),
+        *,
+        parts: int = 1,
     ) -> None:
         """`budget` is the run's, as text; `open_ledger` returns the ledger of an experiment, or of the run ("").
 
-        Raises SpecError for an invalid budget.
+        Of all budgets, each of so many `parts` of a run has its share. Raises SpecError for an invalid budget.
         """
         self._open_ledger = open_ledger
-        self.run = None if budget is None else Budget.read(budget, open_ledger(""))
+        self._parts = parts
+        self.run = None if budget is None else Budget.read(budget, open_ledger(""), parts=parts)
         self.budgets: dict[str, Budget] = {}
         """By experiment."""
         self._shared: dict[str, Budget] = {}
@@ -134,7 +137,7 @@ class Spending:
 
     def allow(self, experiment: str, text: str, adapters: Sequence[str]) -> None:
         """Give an experiment a budget of its own; `adapters` are those it queries. Raises SpecError."""
-        budget = Budget.read(text, self._open_ledger(experiment))
+        budget = Budget.read(text, self._open_ledger(experiment), parts=self._parts)
         self._check_priced(budget, adapters)
         self.budgets[experiment] = budget
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -9,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from pytest_crucible.datasets.load import identify
-from pytest_crucible.datasets.packed import iterate_fields, text_of
+from pytest_crucible.datasets.packed import MANY, iterate_fields, text_of
 from pytest_crucible.records import Dataset, Sample
 from pytest_crucible.records.plan import EqualInputs
 from pytest_crucible.records.serialize import canonical
@@ -70,11 +71,14 @@ def find_equal_questions(samples: Sequence[Sample], parts: Parts = MappingProxyT
 
 def _repeated_inputs(samples: Sequence[Sample]) -> set[int]:
     """Return the hashes of inputs that several samples have: most datasets have none, and are compared no further."""
-    hashes, repeated = set[int](), set[int]()
-    for fields in iterate_fields(samples):
-        number = _hash_input(fields[1])
-        (repeated if number in hashes else hashes).add(number)
-    return repeated
+    hashes = array("q", (_hash_input(fields[1]) for fields in iterate_fields(samples)))
+    # numpy takes 0.08 s to import, which only many samples are worth; a set would take ten times the memory.
+    if len(hashes) <= MANY:
+        return {number for number, count in Counter(hashes).items() if count > 1}
+    import numpy as np
+
+    ordered = np.sort(np.frombuffer(hashes, dtype=np.int64))
+    return set(ordered[1:][ordered[1:] == ordered[:-1]].tolist())
 
 
 def _hash_input(prompt: Any) -> int:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from pytest_crucible.datasets.indexed import IndexedSamples, RowIndex, index_of
 from pytest_crucible.datasets.packed import MANY, pack_if_many
 from pytest_crucible.datasets.selection import draw
 from pytest_crucible.records import Dataset, Sample
@@ -32,7 +33,27 @@ def load_file(path: Path, *, fields: Mapping[str, str] | None = None, has_option
     """
     source, file_format = file_source(path)
     source = dataclasses.replace(source, has_option=has_option)
+    index = index_of(path)
+    if index is not None:
+        return _indexed_samples(index, source, lambda: file_format.read(path), fields or {})
     return check_samples(source, file_format.read(path), fields or {})
+
+
+def _indexed_samples(
+    index: RowIndex, source: Source, read: Callable[[], Iterator[tuple[int, Any]]], fields: Mapping[str, str]
+) -> IndexedSamples:
+    """Return the checked samples of a large file, of which only the index stays in memory."""
+    names, own = _field_names(source, fields)
+    samples = IndexedSamples(
+        index,
+        lambda number, row: _sample(source, number, row, names, own)[0],
+        lambda: (sample for _, sample, _ in _samples(source, read(), fields)),
+    )
+    checks = SampleChecks(source)
+    # In the same pass: to read ten million rows takes minutes.
+    samples.sha256 = hash_samples(checks.watch(_samples(source, read(), fields)))
+    checks.finish(samples)
+    return samples
 
 
 def file_source(path: Path) -> tuple[Source, Format]:
@@ -53,6 +74,8 @@ def load_rows(
 
 def identify(name: str, samples: Iterable[Sample]) -> Dataset:
     """Return the dataset with the hash of all fields of its samples, in order: equal hashes mean equal samples."""
+    if isinstance(samples, IndexedSamples):
+        return Dataset(name=name, sha256=samples.sha256, samples=samples)
     packed_samples = tuple(packed) if isinstance(packed := pack_if_many(samples), list) else packed
     return Dataset(name=name, sha256=hash_samples(packed_samples), samples=packed_samples)
 
@@ -85,17 +108,22 @@ def _samples(
     source: Source, rows: Iterable[tuple[int, Any]], fields: Mapping[str, str]
 ) -> Iterator[tuple[int, Sample, bool]]:
     """Yield (number, sample, whether the row has an id) for each row."""
-    unknown = set(fields) - set(FIELDS)
-    if unknown:
-        raise DatasetError(f"{source.renaming(fields)} maps {sorted(unknown)}: the names are {', '.join(FIELDS)}")
-    names = {ours: fields.get(ours, ours) for ours in FIELDS}
-    own = frozenset(names.values())
+    names, own = _field_names(source, fields)
     for number, row in rows:
         try:
             check_depth([row.input, row.expected, row.metadata] if isinstance(row, Sample) else row)
         except TooDeep as error:
             raise DatasetError(f"{source.where(number)} {error}: flatten its values") from None
         yield number, *_sample(source, number, row, names, own)
+
+
+def _field_names(source: Source, fields: Mapping[str, str]) -> tuple[Mapping[str, str], frozenset[str]]:
+    """Return the names of a sample's fields in the rows: by field, and as a set."""
+    unknown = set(fields) - set(FIELDS)
+    if unknown:
+        raise DatasetError(f"{source.renaming(fields)} maps {sorted(unknown)}: the names are {', '.join(FIELDS)}")
+    names = {ours: fields.get(ours, ours) for ours in FIELDS}
+    return names, frozenset(names.values())
 
 
 def _sample(
@@ -310,9 +338,11 @@ class SampleChecks:
             return
         import numpy as np
 
-        values, counts = np.unique(np.frombuffer(self._hashes, dtype=np.int64), return_counts=True)
+        ordered = np.sort(np.frombuffer(self._hashes, dtype=np.int64))
         # Hashes instead of ids cost 8 bytes a sample; ids are compared only where two hashes are equal.
-        suspects = set(values[counts > 1].tolist())
+        suspects = set(ordered[1:][ordered[1:] == ordered[:-1]].tolist())
+        if not suspects:
+            return
         first_numbers: dict[str, int] = {}
         for number, id_hash, k in zip(self._numbers, self._hashes, range(len(samples)), strict=True):
             if id_hash in suspects and (name := samples[k].id) in first_numbers:

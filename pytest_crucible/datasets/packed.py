@@ -9,6 +9,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
+from pytest_crucible.datasets.indexed import IndexedSamples
 from pytest_crucible.records import Sample
 
 # A million samples take about 100 MB packed and 600 MB as objects. Below this number access time matters more than memory.
@@ -101,7 +102,7 @@ def iterate_fields(samples: Iterable[Sample]) -> Iterator[tuple[Any, ...]]:
 
 def pack_if_many(samples: Iterable[Sample]) -> Sequence[Sample]:
     """Return the samples as a list, or packed if there are more than `MANY`."""
-    if isinstance(samples, PackedSamples):
+    if isinstance(samples, PackedSamples | IndexedSamples):
         return samples
     more = iter(samples)
     # One more than MANY shows that there are more, without reading an unbounded iterator to its end.

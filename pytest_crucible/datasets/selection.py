@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import heapq
 import json
 import re
 from collections import Counter, defaultdict
@@ -132,10 +133,11 @@ def subset(samples: Sequence[Sample], limit: int | None, *, seed: int, stratify:
     """
     if limit is None or limit >= len(samples):
         return pack_if_many(samples)
-    drawn = sorted((draw(f"{seed}:{sample.id}"), position) for position, sample in enumerate(samples))
-    order = [position for _, position in drawn]
-    if stratify is not None:
-        order = _interleave_strata(order, strata(samples, stratify))
+    drawn = ((draw(f"{seed}:{sample.id}"), position) for position, sample in enumerate(samples))
+    if stratify is None:
+        order = [position for _, position in heapq.nsmallest(limit, drawn)]
+    else:
+        order = _interleave_strata([position for _, position in sorted(drawn)], strata(samples, stratify))
     return pack_if_many(samples[position] for position in sorted(order[:limit]))
 
 

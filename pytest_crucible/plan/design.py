@@ -38,6 +38,11 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.slices.slicing import Slicing
 
 
+def _fields_for(measures: Sequence[Measure], samples: Sequence[Sample]) -> tuple[list[Any], list[Mapping[str, Any]]]:
+    """Return the fields of the samples if a measure is by some, else none: of ten million samples they take gigabytes."""
+    return sample_fields(samples) if any(measure.by is not None for measure in measures) else ([], [])
+
+
 def sample_fields(samples: Sequence[Sample]) -> tuple[list[Any], list[Mapping[str, Any]]]:
     """Return `expected` and metadata of all samples, and of their twins, whose field `twin` is the name of their variant."""
     expected: list[Any] = [sample.expected for sample in samples]
@@ -103,6 +108,9 @@ PASSED = MetricFacts(name="passed", kind="binary", low=0.0, high=1.0, version="1
 
 def group_count(dataset: Dataset) -> int | None:
     """Return the number of clusters; None without groups, or with one for each sample: then the sample is the unit."""
+    # All samples have one, or none has.
+    if not dataset.samples or dataset.samples[0].cluster is None:
+        return None
     groups = {sample.cluster for sample in dataset.samples}
     return None if None in groups or len(groups) == len(dataset.samples) else len(groups)
 
@@ -131,7 +139,8 @@ def contrasts_with_baselines(
     contrasts: Iterable[Contrast], arms: Sequence[Arm], samples: Sequence[Sample] = ()
 ) -> tuple[Contrast, ...]:
     """Return each declared comparison, in each slice of the samples if it is by a field, against each baseline of this session."""
-    every_contrast = expand_slices(contrasts, *sample_fields(samples))
+    declared = tuple(contrasts)
+    every_contrast = expand_slices(declared, *_fields_for(declared, samples))
     return tuple(
         replace(contrast, baseline=arm.name) for arm in arms if arm.role == "baseline" for contrast in every_contrast
     )
@@ -184,7 +193,7 @@ def plan_terms(
 
 def check_expected(targets: Sequence[Target], contrasts: Sequence[Contrast], samples: Sequence[Sample]) -> None:
     """Raise SpecError if a statistic cannot use the samples' `expected`, or a field of the samples."""
-    check_fields([*targets, *contrasts], *sample_fields(samples))
+    check_fields([*targets, *contrasts], *_fields_for([*targets, *contrasts], samples))
     for what, measure in _measures(targets, contrasts):
         problem_of = STATISTICS[measure.statistic].expected_problem
         problem = problem_of(samples) if problem_of is not None else ""

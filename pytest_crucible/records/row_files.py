@@ -44,7 +44,7 @@ def read_rows(
         if text.strip():
             empty = False
             if only is None or line in only:
-                yield line, _json_row(text, path, line, allow_nan=allow_nan)
+                yield line, json_row(text, path, line, allow_nan=allow_nan)
     if empty:
         raise DatasetError(f"{what} {str(path)!r} is empty: write one JSON object per line")
 
@@ -55,7 +55,7 @@ def read_jsonl_ids(path: Path, field: str) -> Iterator[tuple[int, Any]]:
     keys = {json.dumps(field), json.dumps(field, ensure_ascii=False), "\\u", "\\/"}
     for line, text in text_lines(path):
         if any(key in text for key in keys):
-            yield line, _json_row(text, path, line).get(field)
+            yield line, json_row(text, path, line).get(field)
         elif text.strip():
             yield line, None
 
@@ -79,7 +79,7 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
         raise DatasetError(f"{path} cannot be read: {error}") from error
 
 
-def _json_row(text: str, path: Path, line: int, *, allow_nan: bool = False) -> dict[str, Any]:
+def json_row(text: str, path: Path, line: int, *, allow_nan: bool = False) -> dict[str, Any]:
     try:
         row = parse(json.loads if allow_nan else DECODER.decode, text)
     except TooDeep as error:
@@ -214,7 +214,7 @@ def _table_body(path: Path, head: list[str], more: Iterator[tuple[int, list[str]
 
 def read_parquet(path: Path, *, only: Container[int] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (row number from 1, row), or only the rows of these numbers. Raises DatasetError, also without pyarrow."""
-    with _open_parquet(path) as file:
+    with open_parquet(path) as file:
         first = 1
         for group in range(file.num_row_groups):
             numbers = range(first, first + file.metadata.row_group(group).num_rows)
@@ -226,7 +226,7 @@ def read_parquet(path: Path, *, only: Container[int] | None = None) -> Iterator[
 
 def read_parquet_ids(path: Path, field: str) -> Iterator[tuple[int, Any]]:
     """Yield (row number, value of the column, or None without such a column); no other column is read. Raises DatasetError."""
-    with _open_parquet(path) as file:
+    with open_parquet(path) as file:
         if field not in file.schema_arrow.names:
             yield from ((number, None) for number in range(1, file.metadata.num_rows + 1))
             return
@@ -250,7 +250,7 @@ def _row_group_rows(
 
 
 @contextlib.contextmanager
-def _open_parquet(path: Path) -> Iterator[Any]:
+def open_parquet(path: Path) -> Iterator[Any]:
     """Open a file. Its errors become DatasetErrors, now and while it is read."""
     try:
         from pyarrow import ArrowException

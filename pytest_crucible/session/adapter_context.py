@@ -16,6 +16,7 @@ from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.progress import TerminalProgress
 from pytest_crucible.session.redaction import key_redactor
+from pytest_crucible.session.resources import SHARED_BY_WORKERS
 from pytest_crucible.session.settings import draft_settings, read_settings
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def adapter_context(
     config: pytest.Config, settings: Settings, shared: BackendContext, store: Callable[[], RunStore]
 ) -> AdapterContext:
     """Return the context of this session's adapters. `store` returns the run store."""
+    across = config.stash.get(SHARED_BY_WORKERS, None)
     return AdapterContext(
         root=config.rootpath,
         invocation_folder=config.invocation_params.dir,
@@ -38,6 +40,7 @@ def adapter_context(
         store=store,
         typed_names=draft_settings(config).typed_names,
         run=getattr(config, "workerinput", {}).get("crucible_run"),
+        node=across.node if across else "",
         hide=key_redactor(config),
         is_left_out=config.pluginmanager.is_blocked,
         only_collects=config.option.collectonly,

@@ -48,6 +48,8 @@ class Conclusion:
 
                 redact_again(state.resources.store, state.run, state.hide)
             state.config.hook.pytest_crucible_sampled(interrupted=interrupted)
+            if state.config.hook.pytest_crucible_conclude_instead(state=state, interrupted=interrupted):
+                return
             self._concluded = finish.decide_verdicts(
                 state.config, state.settings, state.resources.store, state.run, interrupted=interrupted
             )

@@ -130,8 +130,8 @@ class Experiment:
 
     def position(self, sample_id: str) -> int | None:
         """Return the position of a sample in the dataset; None for an unknown id."""
-        ids = [sample.id for sample in self.dataset.samples]
-        return ids.index(sample_id) if sample_id in ids else None
+        samples = enumerate(self.dataset.samples)
+        return next((position for position, sample in samples if sample.id == sample_id), None)
 
     def metrics_of(self, unit: Unit) -> tuple[Metric, ...]:
         """Return the metrics that score the reply of a unit."""

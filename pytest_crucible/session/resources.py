@@ -15,7 +15,7 @@ import pytest
 
 from pytest_crucible.adapters.config_tables import read_prices
 from pytest_crucible.backends.budget import SharedLedger, SpendLedger
-from pytest_crucible.backends.cache import CachePolicy, ReplyCache
+from pytest_crucible.backends.cache import CachePolicy
 from pytest_crucible.backends.context import BackendContext, UnsentRequest
 from pytest_crucible.backends.limiting.control import Control, LimiterState
 from pytest_crucible.backends.limiting.limiter import Limiters, Workers
@@ -28,7 +28,7 @@ from pytest_crucible.records.settings import Settings
 from pytest_crucible.sample.loop import BackgroundLoop
 from pytest_crucible.session.events import EventPublisher
 from pytest_crucible.session.redaction import key_redactor
-from pytest_crucible.store.replies import StoredReplies
+from pytest_crucible.store.replies import ReplyRows, StoredReplies
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.writer import Writer
 from pytest_crucible.telemetry.listeners import Listeners
@@ -47,8 +47,10 @@ class SharedByWorkers:
     """Returns the state of a server's limiter, by the name of the server."""
     open_ledger: Callable[[str], SpendLedger]
     """Returns the ledger of an experiment's budget, or of the run's (an empty name)."""
-    replies: ReplyCache | None = None
-    """The cache of replies in place of that of this process's run store; None to use the store's."""
+    reply_rows: ReplyRows | None = None
+    """The cached replies of the driver's run store; None to use this process's."""
+    node: str = ""
+    """The address of this machine on the cluster."""
 
 
 SHARED_BY_WORKERS = pytest.StashKey[SharedByWorkers]()
@@ -63,6 +65,10 @@ class Resources:
         self._config, self._settings, self._run, self._publisher = config, settings, run, publisher
         self.on_unsent: Callable[[UnsentRequest], None] | None = None
         """Receives the requests of a session that sends none, such as an estimate. Set before anything is opened."""
+        self.parts = 1
+        """Into how many parts the run is divided, of which this session is one. Set before anything is opened."""
+        self.location = settings.store
+        """The run store: a path from pytest's root directory, or a URL. Set before anything is opened."""
         self._unusable: StoreError | None = None
         self._restores: list[Callable[[], object]] = []
         if settings.run_code:
@@ -89,13 +95,13 @@ class Resources:
         else:
             # --crucible-concurrency is per run, not per worker.
             workers = Workers(self._run, worker["workercount"]) if worker else None
-            limiters = Limiters(ordinary=settings.concurrency, workers=workers)
+            limiters = Limiters(ordinary=settings.concurrency, workers=workers, parts=self.parts)
         return BackendContext(
             emit=emit,
             starts=not isinstance(emit, Listeners) or emit.listens_to("request.start"),
             seed=settings.seed,
             limiters=limiters,
-            spending=_open_spending(self._config, settings.budget, self._run),
+            spending=_open_spending(self._config, settings.budget, self._run, self.parts),
             cache=self._caching(),
             on_unsent=self.on_unsent,
         )
@@ -104,9 +110,8 @@ class Resources:
         settings = self._settings
         if settings.cache == "off":
             return None
-        across = self._config.stash.get(SHARED_BY_WORKERS, None)
         return CachePolicy(
-            replies=self.replies if across is None or across.replies is None else across.replies,
+            replies=self.replies,
             only=settings.cache == "only",
             begun=time.time(),
             refresh=settings.cache == "refresh",
@@ -115,7 +120,8 @@ class Resources:
 
     @cached_property
     def replies(self) -> StoredReplies:
-        return StoredReplies(lambda: self.store, lambda: self.writer)
+        across = self._config.stash.get(SHARED_BY_WORKERS, None)
+        return StoredReplies(lambda: self.store, lambda: self.writer, across.reply_rows if across else None)
 
     def add_backends(self, *backends: Backend) -> None:
         """Close these backends, too, when the session ends."""
@@ -134,7 +140,7 @@ class Resources:
     def store(self) -> RunStore:
         """The run store. Raises StoreError, the same one each time: a server that is down would be waited for again and again."""
         if self._unusable is None:
-            where, hide = self._settings.store, key_redactor(self._config)
+            where, hide = self.location, key_redactor(self._config)
             # Paths count from pytest's root directory, wherever pytest is started.
             location = where if "://" in where else str(self._config.rootpath / where)
             try:
@@ -231,11 +237,11 @@ async def _close_all(backends: Sequence[Backend]) -> None:
                 stack.push_async_callback(backend.close)
 
 
-def _open_spending(config: pytest.Config, budgets: tuple[str, ...], run: str) -> Spending:
+def _open_spending(config: pytest.Config, budgets: tuple[str, ...], run: str, parts: int) -> Spending:
     """Return the session's budgets and the prices. Raises SpecError for invalid prices or budgets."""
     across = config.stash.get(SHARED_BY_WORKERS, None)
     open_ledger = partial(_open_ledger, config, run) if across is None else across.open_ledger
-    return Spending(", ".join(budgets) or None, Prices(read_prices(config.rootpath)), open_ledger)
+    return Spending(", ".join(budgets) or None, Prices(read_prices(config.rootpath)), open_ledger, parts=parts)
 
 
 def _open_ledger(config: pytest.Config, run: str, experiment: str) -> SpendLedger:

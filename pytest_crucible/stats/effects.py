@@ -11,7 +11,6 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr, ndtri, poch
 
 from pytest_crucible.stats.arrays import (
     Array,
@@ -21,6 +20,7 @@ from pytest_crucible.stats.arrays import (
     is_constant,
     paired_arrays,
 )
+from pytest_crucible.stats.distributions import normal_quantile
 from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.stats.results import Effect
@@ -59,7 +59,7 @@ def _upper_limit(t: float, dof: float, tail: float) -> float:
 
     Newton's steps on the normal scale, where the function is nearly a line.
     """
-    target = float(ndtri(tail))
+    target = normal_quantile(tail)
     ncp = t - target * math.sqrt(1 + t * t / (2 * dof))
     low, high = -math.inf, math.inf
     for _ in range(MOST_STEPS):
@@ -82,7 +82,7 @@ def _upper_limit(t: float, dof: float, tail: float) -> float:
 def _newton_step(share: float, slope: float, target: float) -> float:
     if not 0 < share < 1 or slope == 0:
         return math.nan
-    z = float(ndtri(share))
+    z = normal_quantile(share)
     return (z - target) * math.exp(-z * z / 2) / math.sqrt(2 * math.pi) / slope
 
 
@@ -94,6 +94,9 @@ def _inside(low: float, high: float) -> float:
 
 def _cdf(t: float, dof: float, ncp: float) -> tuple[float, float]:
     """Return P(T <= t), and its derivative by the noncentrality."""
+    # Most comparisons have effect sizes that need no scipy.special, which takes 0.1 s to import.
+    from scipy.special import ndtr
+
     positions, weights = _panels(t, dof, ncp)
     # The density of S but for its constant, which cancels: no gamma functions, no lost digits.
     log_density = (dof - 1) * np.log(positions) - dof * (positions * positions - 1) / 2
@@ -125,6 +128,8 @@ def hedges_correction(dof: float) -> float:
     freedom.
     """
     _check_dof(dof)
+    from scipy.special import poch
+
     # poch is a ratio of gamma functions: each alone would overflow beyond dof 340.
     return 0.0 if dof == 1 else float(poch((dof - 1) / 2, 0.5)) / math.sqrt(dof / 2)
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from pytest_crucible.store import schema
 from pytest_crucible.store.database import Connection
+from pytest_crucible.store.part_manifest import PARTS
 from pytest_crucible.store.part_reader import load_parts, own_rows_condition
 from pytest_crucible.store.parts import (
     PART_ROWS,
-    PARTS,
     Part,
     ResultsFolder,
     manifest_rows,

@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import threading
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,7 +20,8 @@ from pytest_crucible.records.errors import StoreError
 from pytest_crucible.records.files import own_folder, runtime_folder
 from pytest_crucible.store import schema
 from pytest_crucible.store.database import json_part
-from pytest_crucible.store.parts import PART_COLUMNS, PARTS, Part, ResultsFolder, part_schema, part_tables
+from pytest_crucible.store.part_manifest import PARTS
+from pytest_crucible.store.parts import PART_COLUMNS, Part, ResultsFolder, part_schema, part_tables
 from pytest_crucible.store.stored_columns import arrow_chunks
 from pytest_crucible.store.table import Table
 
@@ -94,6 +96,8 @@ class PartReader:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._duckdb: Any = None
+        # Of this reader alone: a process may have several stores open.
+        self._spill = runtime_folder() / f"duckdb-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self._folders: dict[str, ResultsFolder] = {}
         self._checked: set[Part] = set()
         self._samples: dict[tuple[str, tuple[str, ...]], pa.Table] = {}
@@ -118,7 +122,7 @@ class PartReader:
         if self._duckdb is not None:
             self._duckdb.close()
             self._duckdb = None
-            shutil.rmtree(_spill_folder(), ignore_errors=True)
+            shutil.rmtree(self._spill, ignore_errors=True)
 
     def folder(self, root: str) -> ResultsFolder:
         if root not in self._folders:
@@ -145,7 +149,7 @@ class PartReader:
                 config={
                     "memory_limit": MEMORY,
                     "threads": threads,
-                    "temp_directory": str(_spill_folder()),
+                    "temp_directory": str(own_folder(self._spill)),
                     "preserve_insertion_order": "false",
                     # Nothing is downloaded, and no variable of this program is a table.
                     "autoinstall_known_extensions": "false",
@@ -252,10 +256,6 @@ def _read_table(connection: Connection, table: Table, condition: str, values: Ma
 
 def _quote(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
-
-
-def _spill_folder() -> Any:
-    return own_folder(runtime_folder() / f"duckdb-{os.getpid()}")
 
 
 _VALUE = re.compile(r"(?<![:\w]):([a-z]\w*)")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pytest_crucible.store.database import Connection
+from pytest_crucible.store.part_manifest import PARTS
 from pytest_crucible.store.part_reader import load_parts
-from pytest_crucible.store.parts import PARTS, Part, ResultsFolder
+from pytest_crucible.store.parts import Part, ResultsFolder
 from pytest_crucible.store.runs import RunStore
 
 ORPHAN_S = 3600.0

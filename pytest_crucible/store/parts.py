@@ -19,32 +19,12 @@ from typing import TYPE_CHECKING, Any
 from pytest_crucible.records.errors import SpecError, StoreError
 from pytest_crucible.store.row_batches import arrow_type
 from pytest_crucible.store.spill_file import written_tables
-from pytest_crucible.store.table import Column, Table
+from pytest_crucible.store.table import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow.fs import FileSystem
     from pyarrow.parquet import ParquetFile
-
-PARTS = Table(
-    "parts",
-    (
-        Column("id", "INTEGER", key=True, numbered=True),
-        Column("run", "VARCHAR(32)", required=True),
-        Column("of_table", "VARCHAR(63)", required=True),
-        # The directory or address of all results, without credentials; `path` is below it.
-        Column("root", "TEXT", required=True),
-        Column("path", "VARCHAR(200)", required=True),
-        Column("row_count", "INTEGER", required=True),
-        Column("bytes", "BIGINT", required=True),
-        Column("sha256", "VARCHAR(64)", required=True),
-        # The lowest and highest position of a sample; null in tables that are not about samples.
-        Column("first_position", "INTEGER"),
-        Column("last_position", "INTEGER"),
-    ),
-    unique=(("root", "path"),),
-    indexes=(("ix_parts_run", "run"),),
-)
 
 ROW_GROUP = 1 << 17
 """Rows that are compressed together: DuckDB gives each thread one such group, and a scan has one of each part in memory."""

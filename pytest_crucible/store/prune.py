@@ -6,7 +6,7 @@ import datetime
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from pytest_crucible.store.database import Connection, from_json, json_part
 from pytest_crucible.store.part_moves import restore_rows
 from pytest_crucible.store.part_removal import ORPHAN_S, forget_parts, remove_files, remove_orphans
 from pytest_crucible.store.parts import Part
-from pytest_crucible.store.runs import RunStore, newest_first
+from pytest_crucible.store.runs import DELETING, RunStore, newest_first
 from pytest_crucible.store.table import Table
 from pytest_crucible.store.texts import (
     REFERENCES,
@@ -76,7 +76,7 @@ def find_prunable(
 ) -> Prunable:
     """Return runs that are old, not among the newest, not running and not needed; and cached replies older than that.
 
-    Runs with a tag are needed, too.
+    Runs with a tag are needed, too. Runs that an interrupted `clear` has left are returned last.
     """
     before = None if cache_days is None else (at - datetime.timedelta(days=cache_days)).timestamp()
     tagged = {*needed, *store.scalars("SELECT run FROM tags")}
@@ -84,31 +84,84 @@ def find_prunable(
     old = newest_first(store)[keep_runs:]
     replies = store.scalar("SELECT COUNT(*) FROM reply_cache WHERE created < :before", before=before or 0.0)
     runs = (run for run in old if run not in tagged and _is_over(*facts[run], at, keep_days))
-    return Prunable(runs=tuple(runs), replies=replies, before=before)
+    begun = (run for run, (_, status) in sorted(facts.items()) if status == DELETING)
+    return Prunable(runs=(*runs, *begun), replies=replies, before=before)
 
 
 def clear(store: RunStore, what: Prunable) -> int:
     """Delete them and compact the database. Return the bytes freed, of a server's database only those of parts.
 
-    Raises StoreError.
+    Other processes can write meanwhile; while a run is running, SQLite's file keeps its size, for rows to come. After an
+    interruption, the next call removes the rest. Raises StoreError.
     """
     size, parts = _size(store), list[Part]()
-    with store.begin() as connection:
-        _exclude_writers(connection)
-        for run in what.runs:
+    _hide(store, what.runs)
+    for run in what.runs:
+        _remove_rows(store, run)
+        with store.begin() as connection:
             parts += forget_parts(connection, run)
             _remove(connection, run)
-        if what.before is not None:
-            connection.execute("DELETE FROM reply_cache WHERE created < :before", before=what.before)
-        _remove_datasets(connection)
+    if what.before is not None:
+        store.execute("DELETE FROM reply_cache WHERE created < :before", before=what.before)
+    _remove_datasets(store)
+    with store.begin() as connection:
+        _exclude_writers(connection)
         remove_messages(connection)
         remove_texts(connection)
     with store.connect() as connection:
-        connection.execute("VACUUM")
+        # SQLite's copies the whole file, and nothing can be written meanwhile: a session would wait in vain, of a gigabyte.
+        if not (connection.is_sqlite and connection.scalar(_IS_RUNNING)):
+            connection.execute("VACUUM")
         if connection.is_sqlite:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     freed = remove_files(parts) + remove_orphans(store, parts, time.time() - ORPHAN_S)
     return freed + size - _size(store)
+
+
+_IS_RUNNING = "SELECT COUNT(*) FROM runs WHERE status = 'running'"
+
+
+PART_ROWS = 50_000
+"""Rows that are about the most that are deleted in one transaction, in 0.1 s."""
+FIRST_STEP = 5_000
+"""Samples whose rows are deleted at first: 50,000 rows with ten metrics."""
+PAUSE_S = 0.02
+"""Between two transactions: SQLite lets others try again after 0.1 s at most, and they would hardly ever find it free."""
+
+
+def _hide(store: RunStore, runs: Sequence[str]) -> None:
+    """Let nothing show, compare or reuse runs of which soon only a part is left."""
+    with store.begin() as connection:
+        for run in runs:
+            connection.execute(f"UPDATE arms SET fingerprint = '' WHERE experiment IN ({_EXPERIMENTS})", run=run)
+            connection.execute("UPDATE runs SET status = :status WHERE id = :run", status=DELETING, run=run)
+
+
+def _remove_rows(store: RunStore, run: str) -> None:
+    """Delete the rows of a run's units and its events."""
+    for arm in list(store.scalars(_ARMS, run=run)):
+        for table in _unit_tables():
+            _delete_in_parts(store, table, "arm = :arm", "position", arm=arm)
+    _delete_in_parts(store, "events", "run = :run", "id", run=run)
+
+
+def _unit_tables() -> tuple[str, ...]:
+    return ("replies", "calls", "observations", "lost", *schema.unit_tables())
+
+
+def _delete_in_parts(store: RunStore, table: str, where: str, order: str, **values: Any) -> None:
+    """Delete the rows that meet a condition, in ranges of the column by which an index has them in order."""
+    # Ranges of numbers, because PostgreSQL would sort all that is left to find the 50,000th row of a table without statistics.
+    first, last = store.first(f"SELECT MIN({order}), MAX({order}) FROM {table} WHERE {where}", **values)
+    statement = f"DELETE FROM {table} WHERE {where} AND {order} >= :first AND {order} < :end"
+    step = FIRST_STEP
+    while last is not None and first <= last:
+        with store.begin() as connection:
+            deleted = connection.execute(statement, **values, first=first, end=first + step).rowcount
+        first += step
+        # A sample may have one row, or one for each metric of each repeat; and other runs have events between those of a run.
+        step = step * 2 if deleted < PART_ROWS // 2 else max(step // 2, 1) if deleted > PART_ROWS else step
+        time.sleep(PAUSE_S)
 
 
 def _exclude_writers(connection: Connection) -> None:
@@ -131,7 +184,8 @@ _ARMS = f"SELECT id FROM arms WHERE experiment IN ({_EXPERIMENTS})"
 
 
 def _remove(connection: Connection, run: str) -> None:
-    for table in ("replies", "calls", "observations", "lost", *schema.unit_tables()):
+    # What a session has written since its rows were deleted.
+    for table in _unit_tables():
         connection.execute(f"DELETE FROM {table} WHERE arm IN ({_ARMS})", run=run)
     for table in ("verdicts", "arms", "variants", "repeats", *schema.experiment_tables()):
         connection.execute(f"DELETE FROM {table} WHERE experiment IN ({_EXPERIMENTS})", run=run)
@@ -141,22 +195,28 @@ def _remove(connection: Connection, run: str) -> None:
     connection.execute("DELETE FROM runs WHERE id = :run", run=run)
 
 
-def _remove_datasets(connection: Connection) -> None:
+def _remove_datasets(store: RunStore) -> None:
     """Delete datasets that no plan names any more, and the twins of variants that no experiment has."""
-    used = set(connection.scalars(f"SELECT {_dataset(connection)} FROM experiments"))
-    stored = set(connection.scalars("SELECT DISTINCT dataset FROM samples"))
-    for dataset in stored - used:
-        connection.execute("DELETE FROM samples WHERE dataset = :dataset", dataset=dataset)
-        connection.forget(schema.samples, dataset)
-    named = set(connection.scalars("SELECT sha256 FROM variants WHERE sha256 IS NOT NULL"))
-    for variant in set(connection.scalars("SELECT DISTINCT variant FROM twins")) - named:
-        connection.execute("DELETE FROM twins WHERE variant = :variant", variant=variant)
-        connection.forget(schema.twins, variant)
+    dataset = _dataset(is_sqlite=store.database.is_sqlite)
+    _remove_unused(store, schema.samples, f"SELECT {dataset} FROM experiments WHERE {dataset} IS NOT NULL")
+    _remove_unused(store, schema.twins, "SELECT sha256 FROM variants WHERE sha256 IS NOT NULL")
 
 
-def _dataset(connection: Connection) -> str:
+def _remove_unused(store: RunStore, table: Table, used: str) -> None:
+    """Delete the rows of a table whose first column is not among those of a query."""
+    column = table.key[0]
+    # The condition is evaluated in each transaction: a session may enter a plan for the same samples meanwhile.
+    where = f"{column} = :key AND :key NOT IN ({used})"
+    for key in list(store.scalars(f"SELECT DISTINCT {column} FROM {table.name} WHERE {column} NOT IN ({used})")):
+        _delete_in_parts(store, table.name, where, "position", key=key)
+        with store.begin() as connection:
+            if not connection.scalar(f"SELECT COUNT(*) FROM {table.name} WHERE {column} = :key", key=key):
+                connection.forget(table, key)
+
+
+def _dataset(*, is_sqlite: bool) -> str:
     """Return the SQL for the hash of an experiment's samples."""
-    return json_part("plan", "dataset_sha256", is_sqlite=connection.is_sqlite)
+    return json_part("plan", "dataset_sha256", is_sqlite=is_sqlite)
 
 
 def remove_messages(connection: Connection) -> None:
@@ -223,7 +283,7 @@ def _of_run(connection: Connection, table: Table) -> str:
     if table is schema.events:
         return "run = :run"
     if table is schema.samples:
-        return f"dataset IN (SELECT {_dataset(connection)} FROM experiments WHERE run = :run)"
+        return f"dataset IN (SELECT {_dataset(is_sqlite=connection.is_sqlite)} FROM experiments WHERE run = :run)"
     if table is schema.twins:
         return f"variant IN (SELECT sha256 FROM variants WHERE experiment IN ({_EXPERIMENTS}))"
     return _OF_ARMS

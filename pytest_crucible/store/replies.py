@@ -12,9 +12,9 @@ import json
 import queue
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from pytest_crucible.backends.cache import CachedReply, KnownAdapter
 from pytest_crucible.records import Reply
@@ -113,10 +113,15 @@ class AbsentKeys:
         self._added: set[str] = set()
         self._is_open = True
 
-    def learn(self, keys: Callable[[int], Iterable[str]]) -> None:
-        """Read the existing keys, once: `keys(n)` returns up to n of them. Callable from any thread."""
-        if self._is_open and self._there is None:
-            there = set(keys(MOST + 1))
+    @property
+    def is_ignorant(self) -> bool:
+        """True if the existing keys are still to be learned."""
+        return self._is_open and self._there is None
+
+    def learn(self, keys: Iterable[str]) -> None:
+        """Note up to `MOST` + 1 of the existing keys, once. Callable from any thread."""
+        if self.is_ignorant:
+            there = set(keys)
             if len(there) > MOST:
                 self._give_up()
             else:
@@ -146,13 +151,43 @@ _LOOK_UP = f"""
 """
 
 
+class ReplyRows(Protocol):
+    """Reads cached replies and known adapters of a run store: in this process or in another."""
+
+    def read(self, keys: Sequence[str], most: int) -> tuple[list[Mapping[str, Any]], list[str]]:
+        """Return the rows of some keys, and up to `most` of all keys that exist. Raises StoreError."""
+
+    def find_adapter(self, settings: str) -> tuple[str, Mapping[str, str]] | None:
+        """Return the identity and the files of the adapter that was last opened with these settings. Raises StoreError."""
+
+
+class StoredRows:
+    """The rows of a run store, which is opened on first use."""
+
+    def __init__(self, store: Callable[[], RunStore]) -> None:
+        self._store = store
+
+    def read(self, keys: Sequence[str], most: int) -> tuple[list[Mapping[str, Any]], list[str]]:
+        with self._store().connect() as connection:
+            every = connection.scalars("SELECT key FROM reply_cache LIMIT :most", most=most) if most else ()
+            return [dict(row) for row in connection.named_rows(_LOOK_UP, keys=list(keys))], list(every)
+
+    def find_adapter(self, settings: str) -> tuple[str, Mapping[str, str]] | None:
+        query = "SELECT identity, files FROM known_adapters WHERE settings = :settings"
+        row = self._store().first(query, settings=settings)
+        return None if row is None else (row[0], from_json(row[1]))
+
+
 class StoredReplies:
     """A ReplyCache that reads in a thread of its own and writes through the store's writer."""
 
-    def __init__(self, store: Callable[[], RunStore], writer: Callable[[], Writer]) -> None:
-        """Store and writer are opened on first use."""
+    def __init__(
+        self, store: Callable[[], RunStore], writer: Callable[[], Writer], rows: ReplyRows | None = None
+    ) -> None:
+        """Store and writer are opened on first use. `rows` reads from another store, such as that of a worker's driver."""
         self._store = store
         self._writer = writer
+        self._rows = rows or StoredRows(store)
         self._reader = BatchReader(self._read)
         self._absent = AbsentKeys()
         self._unreadable: set[str] = set()
@@ -190,9 +225,8 @@ class StoredReplies:
 
     def find_adapter(self, settings: str) -> KnownAdapter | None:
         """Return the adapter that was last opened with these settings; None if none was. Raises StoreError."""
-        store = self._store()
-        row = store.first("SELECT identity, files FROM known_adapters WHERE settings = :settings", settings=settings)
-        return None if row is None else KnownAdapter(settings=settings, identity=row[0], files=from_json(row[1]))
+        adapter = self._rows.find_adapter(settings)
+        return None if adapter is None else KnownAdapter(settings=settings, identity=adapter[0], files=adapter[1])
 
     def close(self) -> None:
         """End the thread. Idempotent."""
@@ -213,10 +247,9 @@ class StoredReplies:
 
     def _read(self, keys: list[str]) -> Mapping[str, CachedReply]:
         """Return the cached replies of some keys. Runs in the reader's thread."""
-        store = self._store()
-        with store.connect() as connection:
-            self._absent.learn(lambda most: connection.scalars("SELECT key FROM reply_cache LIMIT :most", most=most))
-            entries = {row["key"]: _cached_reply(row) for row in connection.named_rows(_LOOK_UP, keys=keys)}
+        rows, every = self._rows.read(keys, MOST + 1 if self._absent.is_ignorant else 0)
+        self._absent.learn(every)
+        entries = {row["key"]: _cached_reply(row) for row in rows}
         self._unreadable.update(key for key, entry in entries.items() if entry is None)
         return {key: entry for key, entry in entries.items() if entry is not None}
 

@@ -11,7 +11,6 @@ from pytest_crucible.records.serialize import from_plain, to_plain
 from pytest_crucible.store import schema
 from pytest_crucible.store.database import Connection
 from pytest_crucible.store.decisions import add_decision, load_decisions, set_decision
-from pytest_crucible.store.part_moves import restored_arm
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.table import Table
 from pytest_crucible.store.texts import stored_text
@@ -71,6 +70,8 @@ def copy_outcomes(
     are not copied: they are requested again. With `tried`, those of a complete experiment that a server never answered are
     copied, too: they would hang for ever. `with_texts` is False where calls are stored without texts.
     """
+    from pytest_crucible.store.part_moves import restored_arm
+
     # One transaction: a process that is killed leaves an arm with all of its copies or none.
     with store.begin() as connection, restored_arm(connection, source):
         numbers = _copied_repeats(connection, source, draws)
@@ -131,7 +132,7 @@ def copied_from(store: RunStore, arms: Sequence[int]) -> dict[int, str]:
     return dict(store.rows(query, arms=arms))
 
 
-_SENT_AGAIN = "sent again"
+SENT_AGAIN = "sent again"
 """The subject of a decision, whose number is the key of an arm."""
 
 
@@ -139,21 +140,25 @@ def add_sent_again(store: RunStore, run: str, arm: int, sent: SentAgain) -> None
     """Store which copies of an arm this run has sent again, beside those of an earlier stage."""
     earlier = sent_again(store, run, arm)
     if earlier is None:
-        add_decision(store, run, _SENT_AGAIN, arm, to_plain(sent))
+        add_decision(store, run, SENT_AGAIN, arm, to_plain(sent))
         return
-    both = SentAgain(replies=earlier.replies + sent.replies, differences={**sent.differences, **earlier.differences})
-    set_decision(store, run, _SENT_AGAIN, arm, to_plain(both))
+    set_decision(store, run, SENT_AGAIN, arm, to_plain(join_sent_again(earlier, sent)))
+
+
+def join_sent_again(earlier: SentAgain, sent: SentAgain) -> SentAgain:
+    """Return what two parts of a run have sent again."""
+    return SentAgain(replies=earlier.replies + sent.replies, differences={**sent.differences, **earlier.differences})
 
 
 def sent_again(store: RunStore, run: str, arm: int) -> SentAgain | None:
     """Return which copies of an arm a run has sent again; None without any."""
-    body = load_decisions(store, run, _SENT_AGAIN).get(arm)
+    body = load_decisions(store, run, SENT_AGAIN).get(arm)
     return None if body is None else from_plain(SentAgain, body)
 
 
 def replies_sent_again(store: RunStore, run: str, experiment: int) -> dict[str, SentAgain]:
     """Return, by arm, the stored replies that answered other calls and were sent again."""
-    bodies = load_decisions(store, run, _SENT_AGAIN)
+    bodies = load_decisions(store, run, SENT_AGAIN)
     if not bodies:
         return {}
     query = "SELECT id, name FROM arms WHERE experiment = :experiment AND id IN (:keys) ORDER BY number"

@@ -16,7 +16,6 @@ from pytest_crucible.records.serialize import from_plain, pick, plain_or_repr, t
 from pytest_crucible.store import schema
 from pytest_crucible.store.database import Connection, Row, from_json
 from pytest_crucible.store.opening import explain_errors, open_database, redact_location
-from pytest_crucible.store.part_reader import PartReader
 from pytest_crucible.store.reading import check_format, open_for_reading
 from pytest_crucible.store.redactors import IdRedactor, ParameterRedactor, RedactOnce, read_store_key
 from pytest_crucible.store.rows import twin_row, variant_rows
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
     from pytest_crucible.store.writer import Writer
 
 LATEST, TAGGED = "latest", "tag:"
+DELETING = "deleting"
+"""The status of a run whose rows `crucible gc` is removing, or was when it was interrupted. Nothing else shows or compares it."""
 
 
 class UnknownRunError(SpecError):
@@ -67,9 +68,10 @@ def newest_first(store: RunStore) -> list[str]:
     query = """
         SELECT runs.id FROM runs
         LEFT JOIN (SELECT run, MIN(id) AS first FROM experiments GROUP BY run) entered ON entered.run = runs.id
+        WHERE runs.status <> :deleting
         ORDER BY COALESCE(entered.first, 0) DESC, runs.started DESC
     """
-    return list(store.scalars(query))
+    return list(store.scalars(query, deleting=DELETING))
 
 
 def _find_tagged(store: RunStore, name: str) -> str:
@@ -112,7 +114,6 @@ class RunStore:
         """`where` is the location as it was given: it may have a password, and is never shown."""
         self.database = open_for_reading(location, reader) if reader else open_database(location)
         self._reader = reader
-        self.database.parts = PartReader()
         redactor = ParameterRedactor(hide_keys or self.hide, self.redact_once.is_redacted)
         self.database.redact = redactor.redact_values
         self.database.listeners = [
@@ -146,6 +147,11 @@ class RunStore:
             # A session with a newer version may have upgraded it since it was opened.
             if self._reader and connection.scalar("SELECT version FROM store_format") != schema.FORMAT:
                 check_format(connection, self.location, self._reader)
+            if connection.parts is None and connection.first("SELECT id FROM parts LIMIT 1"):
+                # Most stores have none. Another process may have written the first ones since this store was opened.
+                from pytest_crucible.store.part_reader import PartReader
+
+                self.database.parts = connection.parts = PartReader()
             yield connection
 
     @contextlib.contextmanager

@@ -156,7 +156,8 @@ repeats = Table(
 
 
 UNIT_COLUMNS = (
-    Column("arm", "INTEGER", key=True, references="arms"),
+    # The writer looks the arms of a commit up together: for each row it takes PostgreSQL as long as inserting it.
+    Column("arm", "INTEGER", key=True, references="arms", is_checked=False),
     Column("position", "INTEGER", key=True),
     Column("epoch", "INTEGER", key=True),
 )

@@ -19,6 +19,8 @@ class Column:
     numbered: bool = False
     """Whether the database assigns the number of a new row."""
     references: str = ""
+    is_checked: bool = True
+    """Whether PostgreSQL looks the reference up for each row. SQLite does it for none."""
 
 
 # Compared by identity: rows that wait to be written are gathered by table.
@@ -43,6 +45,11 @@ class Table:
         """The columns of the primary key."""
         return tuple(column.name for column in self.columns if column.key)
 
+    @cached_property
+    def has_new_keys(self) -> bool:
+        """Whether most rows are new when they are written. A key of one column, as the hash of a text, is often there already."""
+        return len(self.key) > 1 or self.column(self.key[0]).numbered
+
     def column(self, name: str) -> Column:
         return next(column for column in self.columns if column.name == name)
 
@@ -57,7 +64,11 @@ class Table:
         """Return the statements that create the table and its indexes."""
         keys = [f"PRIMARY KEY ({', '.join(self.key)})"] if self.key else []
         unique = [f"UNIQUE ({', '.join(names)})" for names in self.unique]
-        foreign = [f"FOREIGN KEY ({c.name}) REFERENCES {c.references} (id)" for c in self.columns if c.references]
+        foreign = [
+            f"FOREIGN KEY ({c.name}) REFERENCES {c.references} (id)"
+            for c in self.columns
+            if c.references and (c.is_checked or is_sqlite)
+        ]
         columns = [column_definition(column, is_sqlite=is_sqlite) for column in self.columns]
         ending = "" if self.has_rowid or not is_sqlite else " WITHOUT ROWID"
         body = ",\n\t".join([*columns, *keys, *unique, *foreign])
@@ -67,10 +78,12 @@ class Table:
 
 def column_definition(column: Column, *, is_sqlite: bool) -> str:
     """Return a column as CREATE TABLE and ALTER TABLE have it."""
-    type = column.type if is_sqlite else _POSTGRESQL_TYPES.get(column.type, column.type)
+    type = column.type if is_sqlite else postgresql_type(column.type)
     if column.numbered and not is_sqlite:
         type = "SERIAL"
     return f"{column.name} {type}{' NOT NULL' if column.required or column.key else ''}"
 
 
-_POSTGRESQL_TYPES = {"BLOB": "BYTEA"}
+def postgresql_type(type: str) -> str:
+    """Return a column's type by its name in PostgreSQL."""
+    return "BYTEA" if type == "BLOB" else type

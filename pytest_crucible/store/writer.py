@@ -178,7 +178,7 @@ class Writer:
                 self._keep(batch.tables())
                 return
             with explain_errors(self._location):
-                is_new = _write(self._database, batch)
+                is_new = _write(self._database, self._location, batch)
             if is_new:
                 self._written.add(batch.rows)
             else:
@@ -202,16 +202,29 @@ class Writer:
         return f"{rows} of this run kept in {str(path)!r}, from where the next run takes them"
 
 
-def _write(database: Database, batch: RowBatch) -> bool:
+def _write(database: Database, location: str, batch: RowBatch) -> bool:
     """Write a batch. Return whether all outcomes and events in it are new to the database."""
     is_new = True
     with database.begin() as connection:
+        _check_arms(connection, location, batch)
         if batch.removed:
             _remove_units(connection, batch.removed)
         for table, overwrite, many in batch.tables():
             inserted = connection.insert(table, many, over=overwrite)
             is_new &= inserted == len(many) or table not in TABLES
     return is_new
+
+
+def _check_arms(connection: Connection, location: str, batch: RowBatch) -> None:
+    """Raise StoreError for rows of arms that were deleted, and keep the others until the commit, as a foreign key would."""
+    if connection.is_sqlite:
+        return
+    arms = {row["arm"] for table, many in batch.rows.items() if table.key[0] == "arm" for row in many}
+    stored = set(connection.scalars("SELECT id FROM arms WHERE id IN (:arms) FOR KEY SHARE", arms=arms))
+    if not arms <= stored:
+        raise StoreError(
+            f"run store {location!r} no longer has this run, which `crucible gc` has deleted: run it again"
+        )
 
 
 def _remove_units(connection: Connection, units: list[Row]) -> None:

@@ -121,7 +121,7 @@ Rows = Mapping[Table, Sequence[Mapping[str, Any]]]
 TABLES = (schema.replies, schema.observations, schema.events)
 
 _of_reply = itemgetter("arm", "position", "epoch", "failure", "skipped")
-_of_observation = itemgetter("arm", "position", "epoch", "metric", "value", "is_bool", "label")
+_arm_and_metric = itemgetter("arm", "metric")
 _of_event = itemgetter("run", *COLUMNS)
 
 
@@ -146,6 +146,13 @@ class _Scores(_Units):
 
     values: array[float] = field(default_factory=lambda: array("d"))
     is_bool: bytearray = field(default_factory=bytearray)
+
+    def add(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Add rows without labels: a column at a time takes a quarter of the time."""
+        self.positions.extend(map(itemgetter("position"), rows))
+        self.repeats.extend(map(itemgetter("epoch"), rows))
+        self.values.extend([nan if row["value"] is None else row["value"] for row in rows])
+        self.is_bool.extend(map(itemgetter("is_bool"), rows))
 
     def columns(self) -> ScoreColumns:
         order = self.order()
@@ -177,18 +184,12 @@ class _Replies(_Units):
         self.repeats.append(repeat)
         self.skipped.append(skipped)
 
-    def add_observation(
-        self, position: int, repeat: int, metric: str, value: float | None, is_bool: bool, label: Any
-    ) -> None:
-        self.observations += 1
-        scores = self.scores[metric]
-        if label is not None:
+    def add_observations(self, metric: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        self.observations += len(rows)
+        numbers = [row for row in rows if row["label"] is None]
+        if len(numbers) < len(rows):
             self.labels.add(metric)
-            return
-        scores.positions.append(position)
-        scores.repeats.append(repeat)
-        scores.values.append(nan if value is None else value)
-        scores.is_bool.append(is_bool)
+        self.scores[metric].add(numbers)
 
     def outcomes(self) -> ArmOutcomes:
         order = self.order()
@@ -221,8 +222,11 @@ class WrittenRows:
                 return
             for arm, *reply in map(_of_reply, rows.get(schema.replies, ())):
                 self._arms[arm].add_reply(*reply)
-            for arm, *observation in map(_of_observation, rows.get(schema.observations, ())):
-                self._arms[arm].add_observation(*observation)
+            by_metric: defaultdict[tuple[int, str], list[Mapping[str, Any]]] = defaultdict(list)
+            for row in rows.get(schema.observations, ()):
+                by_metric[_arm_and_metric(row)].append(row)
+            for (arm, metric), of_metric in by_metric.items():
+                self._arms[arm].add_observations(metric, of_metric)
             for run, *event in map(_of_event, rows.get(schema.events, ())):
                 self._events[run].add(event)
 

@@ -1,4 +1,4 @@
-"""The contract of every ReplyCache: in memory, in an SQLite file and in PostgreSQL."""
+"""The contract of every ReplyCache: in memory, in an SQLite file, in PostgreSQL, and of a worker that reads its driver's."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ import pytest
 from memory_replies import MemoryReplies
 
 from pytest_crucible.backends.cache import CachedReply, KnownAdapter, ReplyCache
+from pytest_crucible.features.scale.worker_units import BlockRows, OpenBlock
 from pytest_crucible.records import Reply
-from pytest_crucible.store.replies import StoredReplies
+from pytest_crucible.store.replies import StoredReplies, StoredRows
+from pytest_crucible.store.row_batch import OutcomeRows
+from pytest_crucible.store.row_batches import decode_rows, encode_rows
 from pytest_crucible.store.runs import RunStore
 
 KEY, OTHER = "a" * 64, "b" * 64
@@ -37,12 +40,14 @@ WHOLE = Reply(
 Open = Callable[[], contextlib.AbstractContextManager[ReplyCache]]
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgresql"])
+@pytest.fixture(params=["memory", "sqlite", "postgresql", "a worker"])
 def opening(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
     """Opens the same cache again and again, as one session after another does."""
     if request.param == "memory":
         memory = MemoryReplies()
         return lambda: contextlib.nullcontext(memory)
+    if request.param == "a worker":
+        return lambda: open_worker(tmp_path)
     location = str(tmp_path / "runs.db") if request.param == "sqlite" else request.getfixturevalue("postgresql")
     return lambda: open_stored(location)
 
@@ -56,6 +61,24 @@ def open_stored(location: str) -> Iterator[StoredReplies]:
     replies.close()
     writer.close()
     store.close()
+
+
+@contextlib.contextmanager
+def open_worker(folder: Path) -> Iterator[StoredReplies]:
+    """The cache of a worker: it reads the driver's store, and its rows arrive there with its blocks."""
+    driver, own = RunStore(str(folder / "driver.db")), RunStore(str(folder / "worker.db"))
+    rows, writer = BlockRows(), driver.writer()
+    replies = StoredReplies(lambda: own, lambda: rows, StoredRows(lambda: driver))
+    yield replies
+    replies.close()
+    block = OpenBlock(set(), OutcomeRows(own.redact_once, lambda: "", own.hide_id, stores_texts=True))
+    rows.finish(block)
+    for table, overwrite, batch in decode_rows(encode_rows(block.tables())):
+        for row in batch:
+            writer.put(table, row, overwrite=overwrite)
+    writer.close()
+    for store in (driver, own):
+        store.close()
 
 
 def cached_reply(text: str = "4", *, at: float = 1.5) -> CachedReply:
@@ -211,4 +234,4 @@ def test_an_unreadable_reply_is_a_miss_and_is_replaced(opening, damage):
 
 
 def spoil(cache: Any, damage: str) -> None:
-    cache._store().execute("UPDATE reply_cache SET reply = :damage, text = NULL", damage=damage)
+    cache._rows._store().execute("UPDATE reply_cache SET reply = :damage, text = NULL", damage=damage)

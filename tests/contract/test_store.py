@@ -36,14 +36,14 @@ from pytest_crucible.records import (
     Verdict,
 )
 from pytest_crucible.records.errors import SpecError, StoreError
-from pytest_crucible.store import schema, tables
+from pytest_crucible.store import prune, schema, tables
 from pytest_crucible.store.decisions import add_decision, load_decisions, set_decision
 from pytest_crucible.store.events import load_events
 from pytest_crucible.store.history import add_tag, list_runs
 from pytest_crucible.store.outcomes import load_outcomes, reply_texts
 from pytest_crucible.store.prune import clear, find_prunable, redact_again
 from pytest_crucible.store.reused_outcomes import cached_replies, copy_outcomes, find_arm, reused_replies
-from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.runs import RunStore, UnknownRunError
 from pytest_crucible.store.samples import group_names, load_conversations, samples
 from pytest_crucible.store.table import Table
 
@@ -632,6 +632,57 @@ def test_pruning_deletes_old_runs_with_all_their_rows_and_no_others(store):
     assert group_names(store, PLAN.dataset_sha256)  # the young one asks it too
     assert clear_store(store, keep_days=0.0) == ("young",)
     assert group_names(store, PLAN.dataset_sha256) == []
+
+
+def store_large_run(store: RunStore, run: str, samples: int) -> None:
+    """Of a run that is pruned in several parts."""
+    arm = store.scalar(
+        "SELECT id FROM arms WHERE experiment = :key", key=store_old_run(store, run, "2026-01-01T00:00:00Z")
+    )
+    rows = [
+        {"arm": arm, "position": k, "epoch": epoch, "metric": metric, "value": 0.5, "is_bool": False}
+        for k in range(10, samples)
+        for epoch in (0, 1)
+        for metric in ("a", "b")
+    ]
+    store.insert(schema.observations, rows)
+
+
+def test_a_run_that_is_pruned_in_parts_is_gone(store, monkeypatch):
+    monkeypatch.setattr(prune, "PART_ROWS", 20)
+    monkeypatch.setattr(prune, "FIRST_STEP", 4)
+    store_large_run(store, "large", 200)
+    young = store_old_run(store, "young", "2026-02-28T20:00:00+00:00")
+    stored = load_outcomes(store, young, 0)
+
+    assert clear_store(store) == ("large",)
+
+    assert set(store.scalars("SELECT arm FROM observations")) == set(store.scalars("SELECT id FROM arms"))
+    assert load_outcomes(store, young, 0) == stored
+
+
+def test_pruning_that_is_interrupted_hides_the_run_and_continues(store, monkeypatch):
+    monkeypatch.setattr(prune, "PART_ROWS", 20)
+    monkeypatch.setattr(prune, "FIRST_STEP", 4)
+    store_large_run(store, "large", 200)
+    store_old_run(store, "young", "2026-02-28T20:00:00+00:00")
+
+    def interrupt(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(prune.time, "sleep", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            clear_store(store)
+
+    # A part of its rows is gone: it must not be shown, compared with or copied from.
+    assert [run.id for run in list_runs(store)] == ["young"]
+    with pytest.raises(UnknownRunError, match="no run that begins with 'large'"):
+        store.find_run("large")
+    assert set(store.scalars("SELECT fingerprint FROM arms")) == {"", "young"}
+    assert clear_store(store, keep_runs=10) == ("large",)
+    assert store.scalar("SELECT COUNT(*) FROM runs") == 1
+    assert set(store.scalars("SELECT arm FROM observations")) == set(store.scalars("SELECT id FROM arms"))
 
 
 def test_tagged_running_and_newest_runs_are_not_pruned(store):

@@ -147,7 +147,7 @@ def describe_limit(control: Control, refused_share: float) -> str:
     pacing, window = control.pacing, control.window
     chance = f" and refuses {100 * pacing.chance.share:.0f} % at any rate" if pacing.chance.share else ""
     if window.size < math.inf and window.cubic.limit < math.inf:
-        return f"it allows about {window.size:.0f} requests at a time{chance}"
+        return f"it allows about {min(window.most, window.cubic.limit):.0f} requests at a time{chance}"
     rate = min(pacing.most, pacing.server_limit, pacing.cubic.limit)
     if rate < math.inf:
         return f"it allows about {rate:.2g} requests/s{chance}"

@@ -237,18 +237,22 @@ class Limiters:
         ordinary: float = math.inf,
         workers: Workers | None = None,
         open_state: Callable[[str, Control], LimiterState] | None = None,
+        parts: int = 1,
     ) -> None:
         """`ordinary` is the number of concurrent samples, over all workers.
 
-        `open_state` returns the state of a server's limiter that workers of several machines share.
+        `open_state` returns the state of a server's limiter that workers of several machines share. Each of `parts` has its
+        share of set limits.
         """
         self._ordinary = ordinary
         self._workers = workers
         self._open_state = open_state
+        self._parts = parts
         self._limiters: dict[str, Limiter] = {}
 
     def of(self, server: str, limits: Limits) -> Limiter:
         """Return the limiter of a server; if several adapters set limits, the strictest count."""
+        limits = limits.share(self._parts)
         if server not in self._limiters:
             self._limiters[server] = Limiter(self._state(server, limits))
         self._limiters[server].tighten(limits)

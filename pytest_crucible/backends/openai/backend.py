@@ -152,6 +152,18 @@ def list_models(settings: Settings) -> list[str]:
     return [str(model["id"]) for model in _models(settings)]
 
 
+def describe_models(settings: Settings) -> dict[str, dict[str, Any]]:
+    """Return what a server reports of each model by its name, such as the `root` of its checkpoint; empty without an answer."""
+    return {
+        model["id"]: {name: fact for name, fact in model.items() if name not in _NOT_OF_THE_MODEL}
+        for model in _models(settings)
+    }
+
+
+# When it was loaded, and by which server.
+_NOT_OF_THE_MODEL = frozenset({"id", "object", "created", "owned_by", "permission"})
+
+
 def _models(settings: Settings) -> list[Mapping[str, Any]]:
     """Return what a server lists as its models, each with an `id`; empty without an answer."""
     import http.client
@@ -247,9 +259,9 @@ class OpenAIBackend:
         raise outcome
 
 
-def open_openai(adapter: Adapter, root: Path) -> OpenAIBackend:
+def open_openai(adapter: Adapter, root: Path, node: str = "") -> OpenAIBackend:
     """Open the backend of an adapter. Raises SpecError for invalid settings and parameters."""
-    settings = read_settings(adapter, root)
+    settings = read_settings(adapter, root, node=node)
     try:
         check_parameters(adapter.parameters)
     except ValueError as error:

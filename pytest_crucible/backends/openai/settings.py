@@ -85,6 +85,9 @@ OPTIONS = (
 )
 MODES = ("chat", "completions")
 DEFAULT_KEY = "OPENAI_API_KEY"
+NODE = "{node}"
+"""In a base URL: the address of the machine that sends. Replies do not depend on it, so the identity keeps the word."""
+_NODE_HOST = "node.invalid"
 # Types of the settings that are not texts.
 _TYPES: dict[str, type] = {"stream": bool, "verify": bool, "extra_body": dict, "headers": dict}
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -104,7 +107,9 @@ class Settings:
     name: str
     address: Address
     public_url: str
-    """The base URL as it may be stored: variables in its query, and secret ones elsewhere, stay as their names."""
+    """The base URL as it may be stored: variables in its query, and secret ones elsewhere, stay as their names, as does {node}."""
+    node: str
+    """The machine that {node} in the base URL means: each has a server of its own."""
     model: str
     mode: Mode | None
     system: str | None
@@ -125,9 +130,10 @@ class Settings:
     @property
     def server(self) -> str:
         """The base URL and a digest of the credentials; backends with the same value share one limit."""
+        url = self.public_url.replace(NODE, self.node)
         if not self.secrets:
-            return self.public_url
-        return f"{self.public_url} key {hashlib.sha256(json.dumps(self.secrets).encode()).hexdigest()[:12]}"
+            return url
+        return f"{url} key {hashlib.sha256(json.dumps(self.secrets).encode()).hexdigest()[:12]}"
 
     @property
     def identity(self) -> str:
@@ -139,10 +145,20 @@ class Settings:
         return f"{model} {hashlib.sha256(json.dumps(options, sort_keys=True, default=repr).encode()).hexdigest()[:16]}"
 
 
-def read_settings(adapter: Adapter, root: Path, environment: Mapping[str, str] = os.environ) -> Settings:
-    """Read an adapter's options; `ca_file` is relative to `root`. Raises SpecError for invalid settings."""
+def read_settings(
+    adapter: Adapter, root: Path, environment: Mapping[str, str] = os.environ, node: str = ""
+) -> Settings:
+    """Read an adapter's options; `ca_file` is relative to `root`, and `node` is the address of this machine on a cluster.
+
+    Raises SpecError for invalid settings.
+    """
     options = _check_options(adapter)
-    address = _address(adapter, environment)
+    if NODE in options["base_url"] and not node:
+        raise SpecError(
+            f"adapter {adapter.name!r} has base_url = {options['base_url']!r}, and this process is on no node of a cluster: "
+            "run it with --crucible-executor=ray, or write the address of one server"
+        )
+    address = _address(adapter, environment, node)
     key, key_from = _key(adapter, address, environment)
     headers = _headers(adapter, environment)
     authorization = {"authorization": f"Bearer {key}"} if key else {}
@@ -151,6 +167,7 @@ def read_settings(adapter: Adapter, root: Path, environment: Mapping[str, str] =
         name=adapter.name,
         address=address,
         public_url=_public_url(options["base_url"], environment) or address.origin + address.path,
+        node=node if NODE in options["base_url"] else "",
         model=options["model"],
         mode=options.get("mode"),
         system=options.get("system"),
@@ -200,9 +217,10 @@ def _check_options(adapter: Adapter) -> Mapping[str, Any]:
     return options
 
 
-def _address(adapter: Adapter, environment: Mapping[str, str]) -> Address:
+def _address(adapter: Adapter, environment: Mapping[str, str], node: str) -> Address:
+    host = f"[{node}]" if ":" in node else node
     try:
-        address = parse_address(_fill(adapter.options["base_url"], environment))
+        address = parse_address(_fill(adapter.options["base_url"].replace(NODE, host), environment))
         if address.path.endswith("/completions"):
             raise ValueError(
                 f"it is the address of one endpoint, {address.origin}{address.path}: remove what follows /v1"
@@ -221,7 +239,8 @@ def _public_url(text: str, environment: Mapping[str, str]) -> str:
     path, mark, query = text.partition("?")
     public = {name: _public_value(name, value) for name, value in environment.items()}
     try:
-        return parse_address(_fill(path, public) + mark + query).url
+        url = parse_address(_fill(path.replace(NODE, _NODE_HOST), public) + mark + query).url
+        return url.replace(_NODE_HOST, NODE)
     except ValueError:
         return ""
 

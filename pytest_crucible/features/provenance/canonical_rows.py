@@ -95,10 +95,14 @@ def _canonical(type_name: str, values: Sequence[Any], stored: Callable[[str, Any
         return [*map(_float, values)]
     if kinds <= _PLAIN[type_name.partition("(")[0]]:
         return values
+    if kinds <= _BOOLEANS:
+        # What PostgreSQL stores: a reply and an observation each have some.
+        return [*map(_AS_INTEGERS.get, values)]
     return _numbers(type_name, values, stored) if type_name in _NUMBERS else [*map(_text_or_bytes, values)]
 
 
-_TEXTS, _INTEGERS, _BYTES = (frozenset((kind, NoneType)) for kind in (str, int, bytes))
+_TEXTS, _INTEGERS, _BYTES, _BOOLEANS = (frozenset((kind, NoneType)) for kind in (str, int, bytes, bool))
+_AS_INTEGERS = {True: 1, False: 0, None: None}
 _PLAIN = {
     "TEXT": _TEXTS,
     "VARCHAR": _TEXTS,

@@ -24,5 +24,8 @@ FEATURE = Feature(
         ),
     ),
     check_options="pytest_crucible.features.scale.executor_options:check_options",
-    tables={"store_tables": "pytest_crucible.features.scale.tables:TABLES"},
+    tables={
+        "store_tables": "pytest_crucible.features.scale.tables:TABLES",
+        "adapter_kinds": "pytest_crucible.features.scale.vllm_kind:KINDS",
+    },
 )

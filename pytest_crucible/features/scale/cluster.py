@@ -6,13 +6,17 @@ import contextlib
 import logging
 import os
 import secrets
+import signal
 import socket
+import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pytest_crucible.features.scale.executor_options import SCHEME, ExecutorOptions
+from pytest_crucible.features.scale.suite_files import suite_environment
 from pytest_crucible.records.errors import SpecError
 
 MODE, TOKEN = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"
@@ -27,7 +31,8 @@ class Worker:
     number: int
     actor: Any
     node: str = ""
-    in_flight: int = 0
+    holder: str = ""
+    """The name under which its process holds leases."""
     is_lost: bool = False
 
     @property
@@ -44,8 +49,11 @@ class Cluster:
     """The variables that connecting has changed, with their values before."""
     workers: list[Worker] = field(default_factory=list)
 
-    def start_workers(self, order: Mapping[str, Any], keys: Mapping[str, str]) -> None:
-        """Start the workers on all live nodes. `keys` are the environment variables that adapters refer to."""
+    def start_workers(self, order: Mapping[str, Any], keys: Mapping[str, str], resources: Mapping[str, float]) -> None:
+        """Start the workers on all live nodes.
+
+        `keys` are the environment variables that adapters refer to, `resources` what each worker needs, such as a GPU.
+        """
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -57,7 +65,9 @@ class Cluster:
         for node in self.nodes():
             for _ in range(self.options.per_node):
                 actor = remote.options(
-                    num_cpus=0,
+                    num_cpus=resources.get("CPU", 0),
+                    num_gpus=resources.get("GPU", 0),
+                    resources={name: amount for name, amount in resources.items() if name not in ("CPU", "GPU")},
                     max_restarts=-1,
                     max_task_retries=0,
                     max_concurrency=64,
@@ -80,6 +90,13 @@ class Cluster:
             for node in alive
         }
 
+    def node_resources(self) -> dict[str, Mapping[str, float]]:
+        """Return what each live node has, such as `GPU`, by its name."""
+        import ray
+
+        names = self.nodes()
+        return {names[node["NodeID"]]: node["Resources"] for node in ray.nodes() if node["NodeID"] in names}
+
     def close(self) -> None:
         """End the workers and the connection, and the cluster itself if it is ours. Idempotent."""
         import ray
@@ -93,18 +110,15 @@ class Cluster:
         _restore(self.environment)
 
 
-def connect(options: ExecutorOptions) -> Cluster:
-    """Return the connected cluster. Raises SpecError where Ray is missing, cannot be reached, or needs no token."""
-    try:
-        environment = _set_environment(options)
-        import ray
-    except ImportError:
-        _restore(environment)
-        raise SpecError('--crucible-executor needs Ray: install it with pip install "pytest-crucible[ray]"') from None
+def connect(options: ExecutorOptions, root: Path) -> Cluster:
+    """Return the connected cluster; `root` has the suite. Raises SpecError where Ray cannot be used."""
+    environment = _set_environment(options)
+    import ray
+
     try:
         _check_reachable(options)
-        with _quiet():
-            _init(ray, options)
+        with _quiet(), _same_signals():
+            _init(ray, options, root)
     except BaseException:
         ray.shutdown()
         _restore(environment)
@@ -114,8 +128,10 @@ def connect(options: ExecutorOptions) -> Cluster:
 
 def _set_environment(options: ExecutorOptions) -> dict[str, str | None]:
     """Set what Ray reads when it is imported, and return the values before."""
-    values = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", "RAY_DEDUP_LOGS": "0"}
+    values = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
     if options.is_local:
+        # Ray gives its workers the lowest priority, and those of a run are not work of the background.
+        values["RAY_worker_niceness"] = "0"
         # Without a token any user of the machine could run code in the workers.
         values |= {MODE: "token", TOKEN: secrets.token_hex(32)}
     before = {name: os.environ.get(name) for name in values}
@@ -143,27 +159,43 @@ def _check_reachable(options: ExecutorOptions) -> None:
         ) from None
 
 
-def _init(ray: Any, options: ExecutorOptions) -> None:
+def _init(ray: Any, options: ExecutorOptions, root: Path) -> None:
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
     place = options.address.removeprefix(SCHEME)
     try:
         if options.is_local:
             ray.init(address="local", num_cpus=1, include_dashboard=False, **quiet)
-        elif options.address.startswith(SCHEME):
-            ray.init(options.address, **quiet)
         else:
-            ray.init(address="auto", **quiet)
-    except (ConnectionError, RuntimeError, OSError) as error:
+            ray.init(options.address, runtime_env=suite_environment(root), **quiet)
+    except Exception as error:  # Ray itself raises Exception where a process of its own does not start
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        if options.is_local:
+            raise SpecError(f"Ray could not be started here ({first}): see its logs below /tmp/ray") from None
         raise SpecError(f"Ray at {place} cannot be used ({first}): {_remedy(str(error))}") from None
     if os.environ.get(MODE) != "token":
-        raise SpecError(f"Ray at {place} requires no token: start it with {MODE}=token")
+        raise SpecError(no_token_sentence(options))
+
+
+def no_token_sentence(options: ExecutorOptions) -> str:
+    """Return the error of a cluster that anybody may use."""
+    return f"Ray at {options.address.removeprefix(SCHEME)} requires no token: start it with {MODE}=token"
 
 
 def _remedy(error: str) -> str:
     if "ersion" in error:
         return "install the same versions of Ray and Python here and there"
     return f"start it with {MODE}=token, and set {MODE}=token and {TOKEN} here"
+
+
+@contextlib.contextmanager
+def _same_signals() -> Iterator[None]:
+    """Keep the handler of SIGTERM, which ends a session in order: Ray sets one of its own."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
 
 
 @contextlib.contextmanager

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 from pytest_crucible.features.scale.block_results import read_results
 from pytest_crucible.features.scale.blocks import Block, BlockQueue
 from pytest_crucible.features.scale.cluster import Worker
+from pytest_crucible.features.scale.leases import forget_worker
 from pytest_crucible.features.scale.tables import blocks
 from pytest_crucible.features.scale.worker_session import BlockCall
 from pytest_crucible.records.errors import CrucibleError
@@ -25,11 +28,18 @@ GONE_S = 120.0
 """Seconds without any worker after which a run is given up: Ray may have to start one on another node."""
 
 
+class WorkerProblem(CrucibleError):
+    """A worker that cannot send the suite, such as one without a fixture."""
+
+
 class Dealing:
     """Deals the blocks of an experiment, round after round."""
 
-    def __init__(self, workers: Sequence[Worker], seed: int) -> None:
-        self._workers, self._seed = workers, seed
+    def __init__(
+        self, run: str, workers: Sequence[Worker], seed: int, add_tallies: Callable[[Sequence[Any]], None]
+    ) -> None:
+        """`add_tallies` counts what the reply cache has answered for the units of a block."""
+        self._run, self._workers, self._seed, self._add_tallies = run, workers, seed, add_tallies
         self._last_number = 0
 
     async def send(self, sent: SentRound, call: Callable[[], BlockCall], *, in_order: bool) -> None:
@@ -46,7 +56,7 @@ class Dealing:
         )
         pings = [asyncio.create_task(self._watch(worker)) for worker in self._workers]
         try:
-            await _Round(self._workers, queue, sent, call).run()
+            await _Round(self._run, self._workers, queue, sent, call, self._add_tallies).run()
         finally:
             self._last_number = queue.last_number
             for ping in pings:
@@ -59,7 +69,10 @@ class Dealing:
         while True:
             try:
                 await asyncio.wait_for(_result(worker.actor.ping.remote()), SILENT_S)
-                worker.is_lost = False
+                # A new process gets no block before it has planned the suite, and none at all if it has another one.
+                if worker.is_lost and not worker.holder:
+                    worker.holder = (await _result(worker.actor.plan.remote()))["holder"]
+                worker.is_lost = not worker.holder
             except (ray.exceptions.RayError, TimeoutError):
                 worker.is_lost = True
             await asyncio.sleep(PING_S)
@@ -69,12 +82,23 @@ class _Round:
     """The blocks of one round while they are sent."""
 
     def __init__(
-        self, workers: Sequence[Worker], queue: BlockQueue, sent: SentRound, call: Callable[[], BlockCall]
+        self,
+        run: str,
+        workers: Sequence[Worker],
+        queue: BlockQueue,
+        sent: SentRound,
+        call: Callable[[], BlockCall],
+        add_tallies: Callable[[Sequence[Any]], None],
     ) -> None:
-        self._workers, self._queue, self._sent, self._call = workers, queue, sent, call
+        self._add_tallies = add_tallies
+        self._run, self._workers, self._queue, self._sent, self._call = run, workers, queue, sent, call
         self._tasks: dict[asyncio.Task[Any], tuple[Worker, Block]] = {}
+        self._late: dict[asyncio.Task[Any], tuple[Worker, Block]] = {}
+        """Blocks of workers that did not answer, and that are dealt again; their results may still come first."""
+        self._lived_at = time.monotonic()
 
     async def run(self) -> None:
+        """Send all blocks. Raises what `Dealing.send` raises."""
         try:
             while not self._queue.is_done:
                 self._deal()
@@ -82,12 +106,17 @@ class _Round:
                     break
                 await self._wait()
         finally:
-            for task in self._tasks:
+            for task in (*self._tasks, *self._late):
                 task.cancel()
 
     def _deal(self) -> None:
         """Give each worker in turn a block, until all have as many as they may."""
-        live = [worker for worker in self._workers if not worker.is_lost]
+        live, now = [worker for worker in self._workers if not worker.is_lost], time.monotonic()
+        self._lived_at = now if live else self._lived_at
+        if now - self._lived_at > GONE_S:
+            raise CrucibleError(
+                f"no worker of the cluster has answered for {GONE_S:.0f} s: see `ray status`, and --crucible-resume"
+            )
         for _ in range(0 if self._sent.writer.behind() else WINDOW):
             for worker in live:
                 if self._in_flight(worker) < WINDOW and (block := self._queue.pop()) is not None:
@@ -99,33 +128,46 @@ class _Round:
 
     async def _wait(self) -> None:
         """Wait for results, and return blocks of lost workers to the queue."""
-        if not self._tasks:
-            await asyncio.sleep(0.05)
-        else:
-            done, _ = await asyncio.wait(self._tasks, timeout=0.5, return_when=asyncio.FIRST_COMPLETED)
+        if tasks := [*self._tasks, *self._late]:
+            done, _ = await asyncio.wait(tasks, timeout=0.5, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
-                self._finish(task)
-        for worker, block in self._tasks.values():
+                await self._finish(task)
+        else:
+            await asyncio.sleep(0.05)
+        for task, (worker, block) in [*self._tasks.items()]:
             if worker.is_lost:
+                self._late[task] = self._tasks.pop(task)
                 self._queue.put_back(block)
 
-    def _finish(self, task: asyncio.Task[Any]) -> None:
+    async def _lose(self, worker: Worker) -> None:
+        """Deal nothing to a worker until a process answers again, and return the leases of the one that has died."""
+        worker.is_lost, holder, worker.holder = True, worker.holder, ""
+        if holder:
+            import ray
+
+            # They end by themselves, too, but later.
+            with contextlib.suppress(ray.exceptions.RayError):
+                await asyncio.to_thread(forget_worker, self._run, holder)
+
+    async def _finish(self, task: asyncio.Task[Any]) -> None:
         import ray
 
-        worker, block = self._tasks.pop(task)
+        is_late = task in self._late
+        worker, block = (self._late if is_late else self._tasks).pop(task)
         try:
             facts, batches = task.result()
         except ray.exceptions.RayError as error:
             if isinstance(error, ray.exceptions.RayTaskError):
                 raise CrucibleError(f"{worker.name}: {str(error).strip().splitlines()[-1]}") from None
-            # Its pings end when the actor runs again.
-            worker.is_lost = True
-            self._queue.put_back(block)
+            if not is_late:
+                self._queue.put_back(block)
+            await self._lose(worker)
             return
         if facts["problem"]:
-            raise CrucibleError(facts["problem"])
-        worker.node = facts["node"]
+            raise WorkerProblem(facts["problem"])
+        worker.node, worker.holder = facts["node"], facts["holder"]
         if self._queue.store(block):
+            self._add_tallies(facts["cache"])
             self._store(worker, block, facts, batches)
 
     def _store(self, worker: Worker, block: Block, facts: Mapping[str, Any], batches: Sequence[Any]) -> None:

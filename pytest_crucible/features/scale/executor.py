@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_crucible.adapters.feature_rows import find_pending
-from pytest_crucible.features.scale.cluster import Cluster, connect
-from pytest_crucible.features.scale.dealing import Dealing
+from pytest_crucible.features.scale.cluster import Cluster, connect, no_token_sentence
+from pytest_crucible.features.scale.dealing import Dealing, WorkerProblem
 from pytest_crucible.features.scale.executor_options import ExecutorOptions, parse_executor
+from pytest_crucible.features.scale.leases import close_shared, share_by_workers
+from pytest_crucible.features.scale.node_servers import compare_node_servers
 from pytest_crucible.features.scale.suite_facts import experiment_facts, version_facts
+from pytest_crucible.features.scale.suite_files import key_variables
+from pytest_crucible.features.scale.vllm_kind import missing_resources, worker_resources
 from pytest_crucible.features.scale.worker_session import BlockCall, WorkerOrder
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.session.experiment import ExperimentRun, SentRound
 from pytest_crucible.session.items import collected_nodeid
+from pytest_crucible.session.resources import SHARED_BY_WORKERS
 from pytest_crucible.session.settings import draft_settings
 
 if TYPE_CHECKING:
@@ -35,10 +41,13 @@ def open_executor(session: CrucibleSession) -> Executor:
     """Connect to the cluster, and return the plugin that sends units by its workers. Raises pytest.UsageError."""
     try:
         options = parse_executor(session.settings.option("executor"))
-        executor = Executor(session, options, connect(options))
+        cluster = connect(options, session.config.rootpath)
+        session.resources.on_close(cluster.close)
+        executor = Executor(session, options, cluster)
+        session.resources.on_close(executor.close)
+        executor.share()
     except CrucibleError as error:
         raise pytest.UsageError(session.state.hide(str(error))) from None
-    session.resources.on_close(executor.close)
     return executor
 
 
@@ -47,12 +56,28 @@ class Executor:
 
     def __init__(self, session: CrucibleSession, options: ExecutorOptions, cluster: Cluster) -> None:
         self._session, self._options, self._cluster = session, options, cluster
+        self._nodes = cluster.nodes()
         self._following: str | None = None
         self._runs = 0
         self._dealings: dict[int, Dealing] = {}
 
+    def share(self) -> None:
+        """Open what workers share: limits, budgets, cached replies. Raises StoreError."""
+        session = self._session
+        session.config.stash[SHARED_BY_WORKERS] = share_by_workers(
+            session.run, self._count_workers(), session.resources.store.where
+        )
+
+    def _count_workers(self) -> int:
+        return len(self._nodes) * self._options.per_node
+
     def pytest_crucible_plan_session(self, collection: ExperimentCollection) -> None:
         """Refuse what workers cannot send."""
+        if any(arm.competitors for arm in collection.opened_arms):
+            collection.problems.append(
+                "--crucible-executor sends the samples of adapters that are known before the run, and a sweep chooses one in it: "
+                "run the sweep without it"
+            )
         for pending in find_pending(collection.opened_arms):
             collection.problems.append(
                 f"adapter {pending.adapter!r} has to be trained first, and --crucible-executor trains nothing: train it "
@@ -64,28 +89,31 @@ class Executor:
         """Start the workers, and compare their suites with this one."""
         if collection.problems or not (collection.experiments and collection.spends):
             return
-        self._cluster.start_workers(asdict(self._order(collection)), self._keys())
-        collection.problems += dict.fromkeys(self._wait_until_planned())
+        resources = worker_resources(opened.adapter for opened in collection.opened_arms if opened.adapter is not None)
+        collection.problems += missing_resources(self._cluster.node_resources(), resources)
+        if not collection.problems:
+            keys = key_variables(self._session.config.rootpath)
+            self._cluster.start_workers(asdict(self._order(collection)), keys, resources)
+            collection.problems += dict.fromkeys(self._wait_until_planned())
 
     def _order(self, collection: ExperimentCollection) -> WorkerOrder:
-        config, nodes = self._session.config, self._cluster.nodes()
+        config = self._session.config
         return WorkerOrder(
             run=self._session.run,
             directory=os.getcwd(),
+            folder=os.path.relpath(os.getcwd(), config.rootpath),
             arguments=[str(argument) for argument in config.invocation_params.args],
-            names=nodes,
+            names=self._nodes,
             settings=draft_settings(config).facts,
+            input=_feature_input(config),
             concurrency=self._options.concurrency or self._session.settings.concurrency,
-            workers=len(nodes) * self._options.per_node,
+            workers=self._count_workers(),
             versions=version_facts(),
             experiments={
                 nodeid: {"nodeid": nodeid, "plan": to_plain(experiment.plan), **experiment_facts(experiment)}
                 for nodeid, experiment in collection.experiments.items()
             },
         )
-
-    def _keys(self) -> Mapping[str, str]:
-        return {}
 
     def _wait_until_planned(self) -> list[str]:
         import ray
@@ -98,8 +126,10 @@ class Executor:
         except ray.exceptions.RayError as error:
             return [f"a worker could not be started: {str(error).strip().splitlines()[-1]}"]
         for worker, answer in zip(self._cluster.workers, answers, strict=True):
-            worker.node = answer["node"]
-        return [answer["problem"] for answer in answers if answer["problem"]]
+            worker.node, worker.holder = answer["node"], answer["holder"]
+        servers = compare_node_servers({answer["node"]: answer["servers"] for answer in answers})
+        tokens = [no_token_sentence(self._options) for answer in answers if not answer["has_token"]]
+        return [*tokens, *(answer["problem"] for answer in answers if answer["problem"]), *servers]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
@@ -114,13 +144,29 @@ class Executor:
         run.sender = _RunSender(self, number, in_order=run.rule is not None)
         run.after.append(lambda: self._end_run(number))
 
+    def add_problem(self, sentence: str) -> None:
+        """End the session with this error."""
+        self._session.messages.problems.append(sentence)
+
     def _end_run(self, number: int) -> None:
         for worker in self._cluster.workers:
             worker.actor.end_run.remote(number)
 
     def dealing(self, key: int) -> Dealing:
         """Return the dealing of an experiment's blocks, whose numbers go on in later stages. `key` is the store's."""
-        return self._dealings.setdefault(key, Dealing(self._cluster.workers, self._session.settings.seed))
+        return self._dealings.setdefault(
+            key, Dealing(self._session.run, self._cluster.workers, self._session.settings.seed, self._add_tallies)
+        )
+
+    def _add_tallies(self, tallies: Iterable[tuple[str, str, dict[str, Any]]]) -> None:
+        """Count what the reply cache has answered on a worker."""
+        cache = self._session.resources.shared.cache
+        for nodeid, arm, counts in tallies if cache is not None else ():
+            tally = cache.tally(nodeid, arm)
+            tally.requests += counts["requests"]
+            tally.hits += counts["hits"]
+            tally.oldest = min(tally.oldest, counts["oldest"])
+            tally.missing |= counts["missing"]
 
     def close(self) -> None:
         """End the workers' sessions, and the connection."""
@@ -129,17 +175,27 @@ class Executor:
         if ray.is_initialized():
             calls = [worker.actor.close.remote() for worker in self._cluster.workers if not worker.is_lost]
             # Teardown of fixtures; a worker that hangs is ended with its process.
-            ray.wait(calls, num_returns=len(calls), timeout=CLOSE_S) if calls else None
-        self._cluster.close()
+            if calls:
+                ray.wait(calls, num_returns=len(calls), timeout=CLOSE_S)
+            close_shared(self._session.run)
 
     def block_call(self, run: int, sent: SentRound) -> BlockCall:
-        """Return what workers have to know of a block that they get now."""
+        """Return the facts of the run that workers get with a block."""
         return BlockCall(run, sent.experiment.plan.nodeid, self._following, self._seconds_left(), sent.arms)
 
     def _seconds_left(self) -> float | None:
         """Return the seconds until the session's deadline; None without one."""
         deadline = self._session.state.deadline
         return None if deadline is None else max(0.0, deadline.at - time.monotonic())
+
+
+def _feature_input(config: pytest.Config) -> dict[str, Any]:
+    """Return what features pass to workers of pytest-xdist, which those of a cluster need as well."""
+    node = SimpleNamespace(config=config, workerinput={})
+    for name, plugin in config.pluginmanager.list_name_plugin():
+        if name.startswith("crucible-") and name != "crucible-scale" and hasattr(plugin, "pytest_configure_node"):
+            plugin.pytest_configure_node(node=node)
+    return node.workerinput
 
 
 CLOSE_S = 20.0
@@ -153,4 +209,9 @@ class _RunSender:
 
     async def send(self, sent: SentRound) -> None:
         dealing, call = self._executor.dealing(sent.key), partial(self._executor.block_call, self._number, sent)
-        await dealing.send(sent, call, in_order=self._in_order)
+        try:
+            await dealing.send(sent, call, in_order=self._in_order)
+        except WorkerProblem as error:
+            # An error of the configuration, though it is known only now.
+            self._executor.add_problem(str(error))
+            raise

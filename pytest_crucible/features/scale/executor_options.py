@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 from urllib.parse import parse_qsl
 
+from pytest_crucible.features.scale.shard import option_conflicts
 from pytest_crucible.records.errors import SpecError
 
 LOCAL, AUTO, SCHEME = "ray", "auto", "ray://"
@@ -15,7 +17,7 @@ _KEYS = ("per_node", "concurrency")
 
 @dataclass(frozen=True)
 class ExecutorOptions:
-    """Where workers run, and their size."""
+    """The place of the workers, and their size."""
 
     address: str
     """`ray` for a cluster of our own, `auto`, or `ray://HOST:PORT`."""
@@ -52,7 +54,10 @@ def parse_executor(text: str) -> ExecutorOptions:
 
 def check_options(values: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
     """Yield what is wrong with the options of runs on many machines, and the sentence for it."""
+    yield from option_conflicts(values)
     if (text := values["executor"]) is not None:
+        is_missing = any(find_spec(name) is None for name in ("ray", "pyarrow"))
+        yield is_missing, '--crucible-executor needs Ray: install it with pip install "pytest-crucible[ray]"'
         try:
             parse_executor(text)
         except SpecError as error:

@@ -20,6 +20,7 @@ EXECUTOR_PLUGIN = "crucible-executor"
 def pytest_crucible_commands() -> dict[str, str]:
     summary = "What each node of a run has sent, and which scores differently."
     return {
+        "merge": Command(f"{_FOLDER}.merge_command:merge", "One run of the files that shards have written."),
         "plan --samples": f"{_FOLDER}.plan_command:plan",
         "nodes": Command(f"{_FOLDER}.nodes_command:nodes", summary),
     }
@@ -47,7 +48,11 @@ def pytest_crucible_analyse_run(analysis: RunAnalysis) -> None:
 
 
 def pytest_crucible_open(session: CrucibleSession) -> None:
-    """Connect a session to its cluster, and open its results. What sends nothing, and a worker of a cluster, needs no cluster."""
+    """Let a session run one shard, open its results, and connect it to its cluster, as its options say."""
+    if shard := session.settings.option("shard"):
+        from pytest_crucible.features.scale.shard_session import open_shard
+
+        open_shard(session, shard)
     if session.settings.option("results") and not session.is_worker:
         from pytest_crucible.features.scale.results import open_results
 

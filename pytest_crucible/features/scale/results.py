@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import warnings
 from typing import TYPE_CHECKING
 
 import pytest
@@ -42,7 +41,7 @@ def open_results(session: CrucibleSession) -> None:
         session.collection.problems.append(str(error))
         return
     if results.is_unprotected:
-        warnings.warn(f"crucible_results = {where!r} sends replies without TLS: use https", stacklevel=2)
+        session.messages.lines.append(f"warning: crucible_results = {where!r} sends replies without TLS: use https")
     session.config.pluginmanager.register(ResultsPlugin(session, results), "crucible-results")
 
 

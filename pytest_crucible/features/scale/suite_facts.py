@@ -1,4 +1,4 @@
-"""What has to be equal in the driver's suite and a worker's, and the sentence that names the part that differs."""
+"""Facts that have to be equal in the driver's suite and a worker's, and sentences that name the part that differs."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_crucible.store.parts import PARTS
+from pytest_crucible.store.part_manifest import PARTS
 from pytest_crucible.store.table import Column, Table
 
 blocks = Table(

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import queue
 import tempfile
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from concurrent.futures import CancelledError, Future
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.features.scale.leases import share_by_workers
+from pytest_crucible.features.scale.node_servers import Models, read_node_servers
 from pytest_crucible.features.scale.suite_facts import (
     experiment_facts,
     missing_test,
@@ -30,6 +34,7 @@ from pytest_crucible.sample.loop import DaemonThreads
 from pytest_crucible.session.call import Call, ScoredUnits
 from pytest_crucible.session.events import with_sample_spans
 from pytest_crucible.session.experiment import Experiment, ExperimentRun
+from pytest_crucible.session.resources import SHARED_BY_WORKERS
 from pytest_crucible.store.row_batch import OutcomeRows
 
 if TYPE_CHECKING:
@@ -45,16 +50,20 @@ class WorkerError(Exception):
 
 @dataclass(frozen=True)
 class WorkerOrder:
-    """What a worker has to know of the driver's session. It is plain data."""
+    """The facts of the driver's session for its workers, as plain data."""
 
     run: str
     directory: str
-    """The driver's working directory, or a copy of it."""
+    """The driver's working directory, which a node may have, too."""
+    folder: str
+    """The place of the working directory in the copy of the suite that Ray has made, as the process's own directory."""
     arguments: Sequence[str]
     names: Mapping[str, str]
     """Names of nodes, by their ids on the cluster."""
     settings: Mapping[str, Any]
     """What features have found out about the settings."""
+    input: Mapping[str, Any]
+    """Facts that features pass to the workers of a session."""
     concurrency: int
     workers: int
     versions: Mapping[str, str]
@@ -64,7 +73,7 @@ class WorkerOrder:
 
 @dataclass(frozen=True)
 class BlockCall:
-    """What a worker has to know of the run that a block belongs to. It is plain data."""
+    """The facts of the run that a block belongs to, as plain data."""
 
     run: int
     """The number of the driver's run of the experiment."""
@@ -81,10 +90,10 @@ class _NoChannel:
     """The place of xdist's channel to a controller: a worker here is called by its driver."""
 
     def setcallback(self, callback: Callable[[Any], object]) -> None:
-        """Nothing is sent to it."""
+        """Nothing is ever received."""
 
     def send(self, message: Any) -> None:
-        """Nobody listens."""
+        """Nothing receives it."""
 
 
 @dataclass
@@ -105,6 +114,8 @@ class _OpenExperiment:
     submit: Callable[[Callable[[], object]], object]
     """Calls a function on the sampling loop."""
     begin_units: Callable[[Sequence[Unit]], None]
+    cancel: Callable[[], object]
+    """Ends the engine; called on the loop."""
 
 
 class WorkerSession:
@@ -133,6 +144,13 @@ class WorkerSession:
         """Return the session when its suite is planned and equal to the driver's. Raises WorkerError."""
         return self._planned.result()
 
+    def node_servers(self) -> dict[str, tuple[str, Models]]:
+        """Return what the servers of this node report of the models of adapters."""
+        session = self.wait_until_planned()
+        adapters = [opened.adapter for opened in session.collection.opened_arms if opened.adapter is not None]
+        node = session.config.stash[SHARED_BY_WORKERS].node
+        return read_node_servers(adapters, session.config.rootpath, node)
+
     def run_block(self, call: BlockCall, units: Sequence[Unit]) -> OpenBlock:
         """Send the units of a block, and return it when all are done. Raises WorkerError."""
         session = self.wait_until_planned()
@@ -151,6 +169,12 @@ class WorkerSession:
         opened.submit(add)
         block.done.result()
         return block
+
+    def pop_tallies(self) -> list[tuple[str, str, dict[str, Any]]]:
+        """Return how the reply cache has answered since the last call, by experiment and arm."""
+        cache = self.wait_until_planned().resources.shared.cache
+        tallies = [] if cache is None else [(*place, cache.tallies.pop(place)) for place in tuple(cache.tallies)]
+        return [(nodeid, arm, asdict(tally)) for nodeid, arm, tally in tallies]
 
     def end_run(self, run: int) -> None:
         """End the experiment that was sent, if it is the driver's run of this number or an earlier one."""
@@ -184,7 +208,8 @@ class WorkerSession:
 
     def _run_pytest(self) -> None:
         try:
-            os.chdir(self._order.directory)
+            has_suite = os.path.isdir(self._order.directory)
+            os.chdir(self._order.directory if has_suite else self._order.folder)
             self._run_session()
         except BaseException as error:  # it would be lost in this thread
             if not self._planned.done():
@@ -204,6 +229,7 @@ class WorkerSession:
                 "mainargv": list(self._order.arguments),
                 "crucible_run": self._order.run,
                 "crucible_settings": dict(self._order.settings),
+                **self._order.input,
                 "crucible_channel": _NoChannel(),
                 IS_RAY_WORKER: True,
             }
@@ -230,7 +256,8 @@ class WorkerSession:
 
     @pytest.hookimpl(trylast=True)
     def pytest_configure(self, config: pytest.Config) -> None:
-        """Print nothing: the driver has the terminal."""
+        """Print nothing, because the driver has the terminal; share limits and budgets with the other workers."""
+        config.stash[SHARED_BY_WORKERS] = share_by_workers(self._order.run, self._order.workers)
         config.get_terminal_writer()._file = open(os.devnull, "w")  # noqa: SIM115  # as long as the process
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -333,8 +360,11 @@ class WorkerSession:
 
         async def send() -> None:
             source = UnitSource(self.rows)
-            opened = _OpenExperiment(source, experiment, session.resources.loop.loop.call_soon_threadsafe, begin_units)
-            current.opened.set_result(opened)
+            loop, task = asyncio.get_running_loop(), asyncio.current_task()
+            assert task is not None
+            current.opened.set_result(
+                _OpenExperiment(source, experiment, loop.call_soon_threadsafe, begin_units, task.cancel)
+            )
             arms = len(experiment.plan.arms)
             try:
                 await run_units(
@@ -354,7 +384,9 @@ class WorkerSession:
                 raise
 
         try:
-            session.resources.loop.submit(send()).result()
+            # Cancelled where the driver has ended the run before its last units.
+            with contextlib.suppress(CancelledError):
+                session.resources.loop.submit(send()).result()
         finally:
             threads.shutdown()
 
@@ -362,7 +394,7 @@ class WorkerSession:
 def _end_source(opened: Future[_OpenExperiment]) -> None:
     if opened.exception() is None:
         open_experiment = opened.result()
-        open_experiment.submit(open_experiment.source.end)
+        open_experiment.submit(partial(open_experiment.source.end, open_experiment.cancel))
 
 
 def _with_plan(experiment: Experiment, plan: Plan) -> Experiment:

@@ -54,7 +54,7 @@ class BlockRows:
         self._cached: dict[tuple[Table, str], Row] = {}
 
     def open(self, block: OpenBlock, samples: Sequence[str]) -> None:
-        """From now on, events of these samples belong to the block."""
+        """Add the events of these samples to the block from now on."""
         with self._lock:
             self._of_sample |= dict.fromkeys(samples, block)
 
@@ -79,7 +79,8 @@ class BlockRows:
         """Add a row of a table whose key is its first column."""
         with self._lock:
             self._loose.put(table, row, overwrite=overwrite)
-            self._cached[table, row[table.names[0]]] = row
+            key = table, row[table.names[0]]
+            self._cached[key] = row if overwrite else self._cached.get(key, row)
 
     def close(self) -> None:
         """Do nothing: blocks are sent when they are finished."""
@@ -106,10 +107,12 @@ class UnitSource:
         self._units += units
         self._more.set()
 
-    def end(self) -> None:
-        """End the iterator after the units that it has."""
+    def end(self, cancel: Callable[[], object]) -> None:
+        """End the iterator. Units that are still sent, which the driver does not wait for any more, are cancelled."""
         self._is_over = True
         self._more.set()
+        if self._block_of:
+            cancel()
 
     def __iter__(self) -> UnitSource:
         return self

@@ -103,7 +103,9 @@ def _export(store: str, run: str, folder: Path) -> None:
     from pytest_crucible.features.view.site import find_run
 
     with open_for_reading(store, "view") as opened:
-        written = export_run(opened, find_run(opened, run), folder)
+        full = find_run(opened, run)
+        click.echo(_EXPORTING.format(run=full), err=True)
+        written = export_run(opened, full, folder)
     click.echo(f"wrote {written.files:,} files ({written.size / 1e6:,.1f} MB): open {folder / 'index.html'}")
 
 
@@ -127,4 +129,7 @@ def _open_labelling(store: RunStore, run: str, file: Path | None, options: Mappi
 
 _EXPOSED = (
     "--host {host}: the connection is not encrypted and others on the network can read it; use an SSH tunnel instead"
+)
+_EXPORTING = (
+    "exporting run {run}: its verdicts are decided again with other answers, which takes minutes for one on few samples"
 )

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtri
 
 from pytest_crucible.stats.arrays import (
     ROUNDING,
@@ -16,6 +15,7 @@ from pytest_crucible.stats.arrays import (
     finite,
     paired_arrays,
 )
+from pytest_crucible.stats.distributions import normal_quantile
 from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.proportions.paired import tango_interval, tango_p_value
 from pytest_crucible.stats.results import Effect, Significance
@@ -112,7 +112,7 @@ def cles_interval(value: float, first: int, second: int, *, level: float = 0.95)
         raise ValueError(
             f"expected a share between 0 and 1 of two arms with values, not {value!r} of {first}, {second}"
         )
-    z = float(ndtri(0.5 + level / 2))
+    z = normal_quantile(0.5 + level / 2)
     # The lower end is the upper end of the swapped arms: swapping mirrors the interval to the last bit.
     low, high = 1 - _upper_root(1 - value, first, second, z), _upper_root(value, first, second, z)
     return Interval(low=low, high=high, level=level, method="newcombe 5")

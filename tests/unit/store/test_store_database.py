@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from pytest_crucible.store import schema
+from pytest_crucible.store.database import FEWEST_COPIED, Database
 from pytest_crucible.store.database import ROWS_PER_STATEMENT as MANY
-from pytest_crucible.store.database import Database
 from pytest_crucible.store.opening import open_database
 
 
@@ -190,3 +190,72 @@ def test_connections_are_used_again(tmp_path):
     assert is_same
     with pytest.raises(sqlite3.ProgrammingError):
         first.execute("SELECT 1")
+
+
+def observation_rows(positions: range, value: float | None = 0.5) -> list[dict[str, object]]:
+    rest = {"arm": 1, "epoch": 0, "metric": "a\tb\\n\n'\"\u00e9\u2028", "is_bool": True, "label": None}
+    return [{"position": position, "value": value, "reason": "\\N", **rest} for position in positions]
+
+
+@pytest.mark.parametrize("rows", [1, FEWEST_COPIED - 1, FEWEST_COPIED, FEWEST_COPIED + 1])
+def test_rows_are_stored_as_they_are_by_whichever_statement(database, rows):
+    """A row with NULL among others, escapes of COPY, and integers where the column has floats."""
+    inserted = [*observation_rows(range(rows - 1), 2), *observation_rows(range(rows - 1, rows), None)]
+    with database.begin() as connection:
+        assert connection.insert(schema.observations, inserted) == rows
+
+    with database.connect() as connection:
+        stored = list(connection.named_rows("SELECT * FROM observations ORDER BY position"))
+    assert stored == inserted
+
+
+def test_a_float_for_an_integer_is_converted_as_an_assignment_does(database):
+    with database.begin() as connection:
+        row = {"arm": 1, "epoch": 0, "skipped": False}
+        rows = [{"position": k, "input_tokens": None if k == 2 else float(k), **row} for k in range(FEWEST_COPIED)]
+        assert connection.insert(schema.replies, rows) == FEWEST_COPIED
+
+        query = "SELECT input_tokens FROM replies ORDER BY position"
+        assert list(connection.scalars(query)) == [0, 1, None, *range(3, FEWEST_COPIED)]
+
+
+def test_the_first_of_equal_rows_stays_and_the_others_of_a_copy_are_stored(database):
+    overlap = FEWEST_COPIED // 2
+    with database.begin() as connection:
+        assert connection.insert(schema.observations, observation_rows(range(overlap), 0.25)) == overlap
+    with database.begin() as connection:
+        rows = observation_rows(range(2 * FEWEST_COPIED), 0.75)
+        assert connection.insert(schema.observations, rows) == 2 * FEWEST_COPIED - overlap
+        # The transaction goes on after a copy that was taken back.
+        assert connection.insert(schema.observations, rows + rows) == 0
+
+    with database.connect() as connection:
+        values = list(connection.scalars("SELECT value FROM observations ORDER BY position"))
+    assert values == [0.25] * overlap + [0.75] * (2 * FEWEST_COPIED - overlap)
+
+
+def test_rows_that_replace_others_are_counted_with_the_new_ones(database):
+    with database.begin() as connection:
+        connection.insert(schema.reply_cache, [cached_row(f"{k:03}") for k in range(FEWEST_COPIED)])
+        more = [cached_row(f"{k:03}", "v2") for k in range(2 * FEWEST_COPIED)]
+
+        assert connection.insert(schema.reply_cache, more, over=True) == 2 * FEWEST_COPIED
+        assert set(connection.scalars("SELECT identity FROM reply_cache")) == {"v2"}
+
+
+def test_a_text_that_is_too_long_for_its_column_is_refused_not_cut(database):
+    if database.is_sqlite:
+        pytest.skip("SQLite has no lengths")
+    for count in (1, FEWEST_COPIED):
+        rows = [{**row, "metric": "m" * 201} for row in observation_rows(range(count))]
+        with pytest.raises(database.driver.errors.StringDataRightTruncation), database.begin() as connection:
+            connection.insert(schema.observations, rows)
+
+
+def test_numbers_that_the_database_assigns_are_assigned_in_a_copy(database):
+    row = {"run": "r", "experiment": "", "arm": "", "sample": "", "epoch": 0, "name": "n", "at": 0.0}
+    with database.begin() as connection:
+        for _ in range(2):
+            assert connection.insert(schema.events, [row] * FEWEST_COPIED) == FEWEST_COPIED
+
+        assert len(set(connection.scalars("SELECT id FROM events"))) == 2 * FEWEST_COPIED

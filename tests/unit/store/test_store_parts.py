@@ -13,6 +13,7 @@ import pytest
 
 from pytest_crucible.records.errors import SpecError, StoreError
 from pytest_crucible.store import schema
+from pytest_crucible.store.part_manifest import PARTS
 from pytest_crucible.store.runs import RunStore
 
 pytest.importorskip("pyarrow")
@@ -21,7 +22,7 @@ pytest.importorskip("duckdb")
 from pytest_crucible.store.part_moves import DIRECT_ROWS, move_rows, restore_rows, restored_arm, write_batches
 from pytest_crucible.store.part_removal import forget_parts, remove_files, remove_orphans
 from pytest_crucible.store.part_scan import scan_rows
-from pytest_crucible.store.parts import PARTS, ResultsFolder, manifest_rows
+from pytest_crucible.store.parts import ResultsFolder, manifest_rows
 from pytest_crucible.store.row_batches import encode_rows
 
 RUN = "0123456789ab"
@@ -64,9 +65,10 @@ def fill(store, run=RUN, samples=SAMPLES):
     return arms
 
 
-@pytest.fixture
-def store(tmp_path):
-    store = RunStore(str(tmp_path / "crucible.db"))
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store(request, tmp_path):
+    on_server = request.param == "postgresql"
+    store = RunStore(request.getfixturevalue("postgresql_store") if on_server else str(tmp_path / "crucible.db"))
     yield store
     store.close()
 
@@ -139,7 +141,9 @@ def test_texts_and_messages_move_with_the_rows_that_refer_to_them(store, results
     assert (store.scalar(text, arm=arms[0]), store.scalar(form, arm=arms[0])) == ("long", b"form")
 
 
+@pytest.mark.parametrize("store", ["sqlite"], indirect=True)
 def test_a_table_with_a_value_that_parquet_cannot_hold_stays_in_the_store(store, results):
+    """PostgreSQL has rounded it."""
     fill(store, samples=2)
     event = {"run": RUN, "experiment": "t", "arm": "v0", "sample": "", "epoch": 0, "name": "request.stop", "at": 1.0}
     store.insert(schema.events, [{**event, "input_tokens": 12.5}])

@@ -2,6 +2,7 @@
 import { Comparison } from "./difference.js";
 import { focusRow, registerKey, registerSteps } from "./keys.js";
 import { onPart } from "./parts.js";
+import { byId } from "./view.js";
 
 let comparison = null;
 
@@ -22,4 +23,4 @@ onPart((part) => {
 
 registerSteps("sample", step);
 registerKey("d", "compare the two replies by word", () => comparison?.toggle());
-registerKey("Escape", "close the sample, back to the list", () => document.getElementById("close-replies")?.click());
+registerKey("Escape", "close the sample, back to the list", () => byId("close-replies")?.click());

@@ -1,10 +1,10 @@
 // Two texts of a sample compared by word: chosen by two lists, and drawn in parts that leave the page responsive.
-import { element, readState, request, writeState } from "./view.js";
+import { byId, element, grouped, readState, request, writeState } from "./view.js";
 import { DELETED, INSERTED, KEPT } from "./word_difference.js";
 
 const MARKS = { [DELETED]: "del", [INSERTED]: "ins" };
 // Characters of a part of a text, and changes in it.
-const A_PART = 8_000, MOST_CHANGES = 400;
+const A_PART = 2_000, MOST_CHANGES = 100;
 // Milliseconds after which drawing pauses for the page.
 const A_SLICE = 40;
 const BETWEEN = "~";
@@ -17,7 +17,7 @@ export class Comparison {
     this.status = section.querySelector("[role=status]");
     this.output = section.querySelector("#difference");
     this.button.addEventListener("click", () => this.toggle());
-    for (const select of [this.from, this.to]) select.addEventListener("change", () => this.show());
+    section.addEventListener("change", () => this.show());
     // Started before it is needed: its modules have to be read.
     this.startWorker();
     this.restore();
@@ -42,7 +42,7 @@ export class Comparison {
   }
 
   get isOpen() {
-    return this.button.getAttribute("aria-expanded") === "true";
+    return this.button.ariaExpanded === "true";
   }
 
   toggle() {
@@ -52,7 +52,7 @@ export class Comparison {
 
   hide() {
     this.comparing = null;
-    this.button.setAttribute("aria-expanded", "false");
+    this.button.ariaExpanded = "false";
     this.output.hidden = true;
     this.status.textContent = "";
     writeState("compare", "");
@@ -61,7 +61,7 @@ export class Comparison {
   // Compares the chosen texts in the worker.
   async show() {
     const comparing = (this.comparing = [this.from.value, this.to.value]);
-    this.button.setAttribute("aria-expanded", "true");
+    this.button.ariaExpanded = "true";
     this.output.hidden = false;
     this.output.dataset.state = "comparing";
     this.status.textContent = "Comparing";
@@ -95,7 +95,7 @@ export class Comparison {
 
   // The text as it stands on the page, or else as the server has it.
   async read(key) {
-    const block = document.getElementById(key);
+    const block = byId(key);
     if (block) return block.textContent;
     return (await request(`${this.section.dataset.texts}?of=${encodeURIComponent(key)}`)).text();
   }
@@ -123,7 +123,7 @@ async function pause() {
 }
 
 function count(number, what) {
-  return `${number.toLocaleString("en")} ${number === 1 ? "word" : "words"} ${what}`;
+  return `${grouped(number)} ${number === 1 ? "word" : "words"} ${what}`;
 }
 
 function summary({ words: { kept, deleted, inserted }, isShortest }, isEqual) {
@@ -136,15 +136,15 @@ function summary({ words: { kept, deleted, inserted }, isShortest }, isEqual) {
 
 // Yields the parts of the difference, each with about as much as a screen shows.
 function* parts(spans, before, after) {
-  let part = element("span", { className: "part" }), length = 0;
+  let nodes = [], length = 0;
   for (const [kind, text] of pieces(spans, before, after)) {
-    part.append(kind === KEPT ? text : element(MARKS[kind], { textContent: text }));
+    nodes.push(kind === KEPT ? text : element(MARKS[kind], { textContent: text }));
     length += text.length;
-    if (length < A_PART && part.childNodes.length < MOST_CHANGES) continue;
-    yield part;
-    [part, length] = [element("span", { className: "part" }), 0];
+    if (length < A_PART && nodes.length < MOST_CHANGES) continue;
+    yield element("span", { className: "part" }, ...nodes);
+    [nodes, length] = [[], 0];
   }
-  yield part;
+  yield element("span", { className: "part" }, ...nodes);
 }
 
 // Yields kind and text of each span, long ones in pieces.

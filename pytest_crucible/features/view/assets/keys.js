@@ -1,5 +1,5 @@
 // Keys of a page, and the dialog that lists them.
-import { clamp, element } from "./view.js";
+import { byId, clamp, element } from "./view.js";
 
 const actions = new Map();
 const NAMES = { Escape: "Esc", ArrowDown: "\u2193", ArrowUp: "\u2191" };
@@ -72,4 +72,4 @@ function openKeys() {
 
 registerKey("?", "list these keys", openKeys);
 document.addEventListener("keydown", dispatchKey);
-document.querySelector("#keys")?.addEventListener("click", openKeys);
+byId("keys")?.addEventListener("click", openKeys);

@@ -1,20 +1,19 @@
 // Shows one reply after the other, and writes a label before the next one is shown.
 import { registerKey, registerSteps } from "./keys.js";
-import { element, readState } from "./view.js";
+import { byId, element, grouped, readState } from "./view.js";
 
-const form = document.querySelector("#labels");
+const form = byId("labels");
 const choices = [...form.querySelectorAll(".choices button")];
 const { by, note } = form.elements;
 const TAKEN = new Set(["u", "j", "k", "n", "?", "/"]);
 const undone = [];
 let current = null;
 
-const write = (id, text) => { document.querySelector(id).textContent = text; };
+const write = (id, text) => { byId(id).textContent = text; };
 
 function showError(sentence) {
-  const box = document.querySelector("#error");
-  box.hidden = !sentence;
-  box.textContent = sentence;
+  byId("error").hidden = !sentence;
+  write("error", sentence);
 }
 
 async function answer(request) {
@@ -29,16 +28,15 @@ async function answer(request) {
 }
 
 function showTexts(reply) {
-  for (const name of ["prompt", "sent", "expected", "reply"]) write(`#${name}`, reply[name] ?? "");
-  document.querySelector("#variant").hidden = reply.sent == null;
-  document.querySelector("#reference").hidden = reply.expected == null;
-  document.querySelector("#reference").open = false;
+  for (const name of ["prompt", "sent", "expected", "reply"]) write(name, reply[name] ?? "");
+  byId("variant").hidden = reply.sent == null;
+  Object.assign(byId("reference"), { hidden: reply.expected == null, open: false });
 }
 
 function markLabel(label) {
   for (const choice of choices) {
     choice.disabled = !current;
-    choice.setAttribute("aria-pressed", String(Boolean(label) && choice.value === label));
+    choice.ariaPressed = Boolean(label) && choice.value === label;
   }
 }
 
@@ -47,8 +45,8 @@ function showReply(reply) {
   showTexts(reply);
   markLabel(reply.label);
   note.value = reply.note ?? "";
-  write("#left", `${reply.left.toLocaleString("en")} of ${reply.total.toLocaleString("en")} left`);
-  write("#reply-title", current ? `Reply ${reply.at.toLocaleString("en")}` : "All replies have a label");
+  write("left", `${grouped(reply.left)} of ${grouped(reply.total)} left`);
+  write("reply-title", current ? `Reply ${grouped(reply.at)}` : "All replies have a label");
   window.scrollTo(0, 0);
 }
 
@@ -94,7 +92,7 @@ async function choose(label) {
   const result = await record(label);
   if (!result.error) {
     undone.push(at);
-    write("#message", `Reply ${at} is ${label}.`);
+    write("message", `Reply ${at} is ${label}.`);
     await open(result.next ?? "");
   }
   isWriting = false;
@@ -102,7 +100,7 @@ async function choose(label) {
 
 async function undo() {
   const at = undone.at(-1);
-  if (at === undefined || isWriting) return write("#message", "There is no label of this page to take back: k goes to the reply before.");
+  if (at === undefined || isWriting) return write("message", "There is no label of this page to take back: k goes to the reply before.");
   isWriting = true;
   if (await load(at)) {
     const result = await record("");
@@ -111,7 +109,7 @@ async function undo() {
       const typed = note.value;
       await open(at);
       note.value = typed;
-      write("#message", `The label of reply ${at} is taken back.`);
+      write("message", `The label of reply ${at} is taken back.`);
     }
   }
   isWriting = false;

@@ -1,8 +1,8 @@
 // Follows the run of a page, or the list of runs, and brings what changes into the page.
 
-import { element } from "./view.js";
-import { follow } from "./follow.js";
+import { byId, element } from "./view.js";
 import { morph } from "./morph.js";
+import { follow } from "./stream.js";
 
 const ANNOUNCED_MS = 10_000;
 const address = document.querySelector("meta[name=events]").content;
@@ -33,7 +33,7 @@ function notify(kind, ...inside) {
 }
 
 function dismiss(kind) {
-  document.getElementById(`notice-${kind}`)?.remove();
+  byId(`notice-${kind}`)?.remove();
 }
 
 // 14:03:05, with the date where that is another day.
@@ -49,7 +49,7 @@ function parse(html) {
 }
 
 function showProgress(state) {
-  const progress = document.getElementById("progress");
+  const progress = byId("progress");
   if (!progress) return;
   morph(progress, parse(`<div id="progress">${state.html}</div>`).getElementById("progress"));
   announce(state.announcement);
@@ -67,11 +67,11 @@ async function refresh() {
 }
 
 async function showResults() {
-  const live = document.getElementById("live");
+  const live = byId("live");
   if (!live || live.dataset.ended) return;
   live.dataset.ended = "yes";
   const [{ loadPart }] = await Promise.all([import("./parts.js"), import("./results.js")]);
-  const results = document.getElementById("results");
+  const results = byId("results");
   results.replaceChildren(element("p", { className: "status" }, "The run has ended: computing its results"));
   await Promise.allSettled([refresh(), loadPart(results)]);
   // If the server was gone, they are loaded when it is back.
@@ -79,7 +79,7 @@ async function showResults() {
     delete live.dataset.ended;
     return;
   }
-  if (live.contains(document.activeElement)) document.getElementById("main").focus({ preventScroll: true });
+  if (live.contains(document.activeElement)) byId("main").focus({ preventScroll: true });
   live.remove();
   announce("The run has ended, and this page has its results.");
 }
@@ -91,7 +91,7 @@ function link({ run, address }) {
 // A page that is open when a killed run is resumed follows it; one that is opened later has a link.
 function followResumed(later) {
   if (!later || later.run === before.resumed_by?.run) return;
-  if ("status" in before && document.getElementById("live")) location.replace(later.address);
+  if ("status" in before && byId("live")) location.replace(later.address);
   else notify("resumed", link(later), " has resumed this run.");
 }
 

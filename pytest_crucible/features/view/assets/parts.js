@@ -1,5 +1,5 @@
 // Parts of a page that are fetched: at first, and again where a link of a part changes the state in the address.
-import { failure, leadsElsewhere, request } from "./view.js";
+import { byId, failure, leadsElsewhere, request } from "./view.js";
 
 const loaded = new EventTarget();
 let latest = 0;
@@ -10,7 +10,7 @@ export function onPart(action) {
 }
 
 export async function loadPart(part) {
-  part.setAttribute("aria-busy", "true");
+  part.ariaBusy = "true";
   const turn = part.turn = ++latest;
   const html = await request(part.dataset.part + location.search).then((response) => response.text()).catch(({ message }) => failure(message));
   // A later state of the address has been requested meanwhile.
@@ -18,14 +18,14 @@ export async function loadPart(part) {
   // The server wrote it from escaped text, under a policy that allows no script in it.
   if (typeof html === "string") part.innerHTML = html;
   else part.replaceChildren(html);
-  part.setAttribute("aria-busy", "false");
+  part.ariaBusy = "false";
   loaded.dispatchEvent(new CustomEvent("part", { detail: part }));
 }
 
 // The element that had the focus is replaced: the one with its id gets it, or what the state opens.
 async function reload(part, focusId) {
   await loadPart(part);
-  const next = part.querySelector("[data-focus]") ?? document.getElementById(focusId);
+  const next = part.querySelector("[data-focus]") ?? byId(focusId);
   next?.focus({ preventScroll: next.id === focusId });
 }
 

@@ -2,14 +2,14 @@
 import { focusRow, registerSteps } from "./keys.js";
 import { openAsAddressed } from "./opened.js";
 import { loadPart, onPart } from "./parts.js";
-import { element } from "./view.js";
+import { byId, element } from "./view.js";
 
-const place = document.getElementById("results");
+const place = byId("results");
 
 function showResults() {
   openAsAddressed(place.querySelectorAll("details"));
-  if (location.hash) document.getElementById(location.hash.slice(1))?.scrollIntoView();
-  const facts = document.getElementById("facts");
+  if (location.hash) byId(location.hash.slice(1))?.scrollIntoView();
+  const facts = byId("facts");
   if (facts) loadPart(facts);
 }
 
@@ -17,7 +17,7 @@ function showResults() {
 function placeExplanations(facts) {
   const problem = facts.querySelector(".failure");
   for (const { dataset, children } of facts.querySelectorAll("[data-explains]")) {
-    document.getElementById(dataset.explains)?.querySelector(".status")?.replaceWith(...children);
+    byId(dataset.explains)?.querySelector(".status")?.replaceWith(...children);
   }
   if (problem) for (const status of place.querySelectorAll(".explanation > .status")) status.replaceWith(problem.cloneNode(true));
   const sections = [...facts.querySelectorAll("section")];

@@ -1,12 +1,12 @@
 // The filters of the list of runs, and the choice of two of them. The address has both.
 import { focusRow, registerKey, registerSteps } from "./keys.js";
 import { morph } from "./morph.js";
-import { readState, request, writeState } from "./view.js";
+import { byId, readState, request, writeState } from "./view.js";
 
 const COMPARED = "compare";
-const form = document.getElementById("filters");
-const list = document.getElementById("runs");
-const compare = document.getElementById("compare");
+const form = byId("filters");
+const list = byId("runs");
+const compare = byId("compare");
 let latest = 0;
 
 function addressOf(form) {

@@ -3,10 +3,10 @@ import { Comparison } from "./difference.js";
 import { registerKey, registerSteps } from "./keys.js";
 import { openAsAddressed } from "./opened.js";
 import { onPart } from "./parts.js";
-import { element, leadsElsewhere, readState, request } from "./view.js";
+import { byId, element, grouped, leadsElsewhere, readState, request } from "./view.js";
 
-const comparison = document.querySelector("#comparison");
-const neighbours = document.querySelector("#neighbours");
+const comparison = byId("comparison");
+const neighbours = byId("neighbours");
 const keys = { next: "j", prev: "k" };
 
 // What the address of this page says of the page itself; the rest is the state of the list.
@@ -17,7 +17,7 @@ if (comparison) {
   registerKey("d", "compare two replies by word", () => words.toggle());
 }
 registerSteps("sample of the list", (by) => follow(by > 0 ? "next" : "prev"));
-registerKey("Escape", "back to the same place in the list", () => document.querySelector("#back").click());
+registerKey("Escape", "back to the same place in the list", () => byId("back").click());
 const openParts = () => openAsAddressed(document.querySelectorAll("main details"));
 onPart(openParts);
 if (!document.querySelector("[data-part]")) openParts();
@@ -48,9 +48,8 @@ function showNeighbours({ rows, from, place, total }) {
     neighbours.append("not in the list of the address");
     return;
   }
-  const at = place - from;
-  const links = [neighbour("prev", "Previous", rows[at - 1]), neighbour("next", "Next", rows[at + 1])];
-  neighbours.append(`${(place + 1).toLocaleString("en")} of ${total.toLocaleString("en")} `, ...links.filter(Boolean));
+  const links = [neighbour("prev", "Previous", rows[place - from - 1]), neighbour("next", "Next", rows[place - from + 1])];
+  neighbours.append(`${grouped(place + 1)} of ${grouped(total)} `, ...links.filter(Boolean));
 }
 
 function neighbour(rel, name, row) {

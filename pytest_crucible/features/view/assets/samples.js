@@ -1,13 +1,14 @@
 // The list of an experiment's samples. The server filters, sorts and searches; here are the rows in view, and the state.
 import { registerKey, registerSteps } from "./keys.js";
 import { SampleRows, fetchJson } from "./sample_rows.js";
-import { element, readState } from "./view.js";
+import { byId, element, grouped, readState } from "./view.js";
 import { VirtualRows } from "./virtual_rows.js";
 
-const grid = document.getElementById("samples");
-const form = document.getElementById("filters");
-const count = document.getElementById("count");
-const problem = document.getElementById("problem");
+const grid = byId("samples");
+const form = byId("filters");
+const count = byId("count");
+const problem = byId("problem");
+const slice = byId("slice");
 const TYPING_MS = 200;
 const MOVING_MS = 250;
 const REFRESH_MS = 3_000;
@@ -25,8 +26,11 @@ function chosen() {
   if (grid.dataset.experiment !== "1") values.set("experiment", grid.dataset.experiment);
   const usual = usualValues();
   for (const [name, value] of new FormData(form)) if (value && value !== usual[name]) values.set(name, value);
-  const slice = document.getElementById("slice")?.selectedOptions[0];
-  if (slice?.dataset.by) for (const [name, value] of [["by", slice.dataset.by], ["slice", slice.value]]) values.set(name, value);
+  const option = slice?.selectedOptions[0];
+  if (option?.dataset.by) {
+    values.set("by", option.dataset.by);
+    values.set("slice", option.value);
+  }
   return values;
 }
 
@@ -37,7 +41,6 @@ function restoreForm() {
 }
 
 function restoreSlice() {
-  const slice = document.getElementById("slice");
   const isChosen = (option) => option.dataset.by === readState("by") && option.value === readState("slice");
   if (slice) slice.selectedIndex = Math.max(0, [...slice.options].findIndex(isChosen));
 }
@@ -58,17 +61,12 @@ function remember() {
 // -- rows
 
 function cell(className, ...inside) {
-  const made = element("span", { className }, ...inside);
-  made.setAttribute("role", "gridcell");
-  return made;
+  return element("span", { className, role: "gridcell" }, ...inside);
 }
 
 function drawRow(place) {
   const row = rows.at(place);
-  const drawn = element("div", { className: "row" }, ...(row ? cellsOf(row) : [cell("name", "\u2026")]));
-  drawn.setAttribute("role", "row");
-  drawn.setAttribute("aria-rowindex", place + 2);
-  return drawn;
+  return element("div", { className: "row", role: "row", ariaRowIndex: place + 2 }, ...(row ? cellsOf(row) : [cell("name", "\u2026")]));
 }
 
 function cellsOf(row) {
@@ -117,7 +115,7 @@ async function load(at = "") {
   listing?.abort();
   listing = new AbortController();
   const values = chosen();
-  grid.setAttribute("aria-busy", "true");
+  grid.ariaBusy = "true";
   try {
     const place = at ? { around: at, count: 200 } : { from: 0, count: 100 };
     open(values, await fetchJson(addressOfRows(values, place), listing.signal));
@@ -125,26 +123,27 @@ async function load(at = "") {
     if (error.name === "AbortError") return false;
     fail(error);
   }
-  grid.setAttribute("aria-busy", "false");
+  grid.ariaBusy = "false";
   return true;
 }
 
 function open(values, answer) {
   query = values;
   problem.hidden = true;
-  rows.open(answer);
-  describe(answer);
+  take(answer);
   list.open(answer.total, answer.place ?? 0);
   clearInterval(refreshing);
   if (!answer.isFinal) refreshing = setInterval(refresh, REFRESH_MS);
 }
 
-function describe({ total, size }) {
-  count.textContent = `${total.toLocaleString("en")} of ${size.toLocaleString("en")} samples`;
-  grid.setAttribute("aria-rowcount", total + 1);
-  for (const head of heads) head.setAttribute("aria-sort", sortOf(head));
+function take(answer) {
+  const { total, size } = answer;
+  rows.open(answer);
+  count.textContent = `${grouped(total)} of ${grouped(size)} samples`;
+  grid.ariaRowCount = total + 1;
+  for (const head of heads) head.ariaSort = sortOf(head);
   const baseline = form.elements.baseline?.selectedOptions[0];
-  if (baseline) document.getElementById("baseline").textContent = baseline.textContent;
+  if (baseline) byId("baseline").textContent = baseline.textContent;
 }
 
 function sortOf(head) {
@@ -154,12 +153,11 @@ function sortOf(head) {
 
 // While a run is unfinished, its rows are read again; the place in the list and the focus stay.
 async function refresh() {
-  if (document.hidden || grid.getAttribute("aria-busy") === "true") return;
+  if (document.hidden || grid.ariaBusy === "true") return;
   const shown = query;
   const answer = await fetchJson(addressOfRows(query, { from: Math.max(0, list.first - 50), count: 200 })).catch(fail);
   if (!answer || shown !== query) return;
-  rows.open(answer);
-  describe(answer);
+  take(answer);
   list.change(answer.total);
   list.redraw(0, answer.total);
   if (answer.isFinal) clearInterval(refreshing);
@@ -187,7 +185,6 @@ async function loadChoices() {
   if (!metric.length) metric.add(new Option("no metric", ""));
   if (group && answer.groups) replaceOptions(group, [group.options[0], ...answer.groups.map((one) => optionOf(one))]);
   if (group && !answer.groups) group.replaceWith(element("input", { name: "group", type: "search", value: group.value }));
-  const slice = document.getElementById("slice");
   slice?.replaceChildren(slice.options[0], ...answer.slices.map(sliceGroup));
   if (slice) slice.disabled = !answer.slices.length;
   restoreSlice();
@@ -231,7 +228,7 @@ function moveByKey(event) {
 }
 
 function follow({ target }) {
-  const index = target.closest(".row")?.getAttribute("aria-rowindex");
+  const index = target.closest(".row")?.ariaRowIndex;
   if (index && index - 2 !== list.current) { list.current = index - 2; list.render(); }
   clearTimeout(moving);
   moving = setTimeout(remember, MOVING_MS);

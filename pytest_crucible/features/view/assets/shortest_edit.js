@@ -1,7 +1,9 @@
-// The words that two sequences have in common, by Myers' algorithm in linear space, with a bounded number of steps.
+// The words that two sequences have in common, by Myers' algorithm, with a bounded number of steps.
 
-// About 0.1 s. Sequences that differ in two thousand places need no more.
+// About 0.1 s.
 export const MOST_STEPS = 8_000_000;
+// Edits of a stretch: at least few, and no more than fit in 16 MB, in which all paths of a stretch are kept.
+const LEAST_EDITS = 64, MOST_EDITS = 2_000;
 
 // Returns for each number of `a` the place of its partner in `b` (-1 without one), and whether there is no longer common sequence.
 export function matchNumbers(a, b, different, steps = MOST_STEPS) {
@@ -25,93 +27,64 @@ function sharedNumbers(numbers, others, different) {
 
 class Search {
   constructor(a, b, steps) {
-    const size = a.length + b.length + 3;
-    Object.assign(this, { a, b, left: steps, middle: b.length + 1, isShortest: true });
-    // Edits after which a region is divided at the furthest path: then all regions together take about the steps there are.
-    this.mostEdits = Math.max(64, Math.floor(steps / size));
-    // How far the paths from each corner of a region have come, by diagonal.
-    this.reached = [new Int32Array(size), new Int32Array(size)];
+    // A longer pair has shorter stretches: then all of them together take about the steps there are.
+    const edits = Math.floor((2 * steps) / (a.length + b.length + 1));
+    this.mostEdits = Math.min(Math.max(edits, LEAST_EDITS), MOST_EDITS, a.length + b.length);
+    Object.assign(this, { a, b, left: steps, isShortest: true, reached: new Int32Array((this.mostEdits + 1) ** 2) });
     this.partners = new Int32Array(a.length).fill(-1);
   }
 
+  // Matches what both end with, and then stretch after stretch.
   run() {
-    const regions = [[0, this.a.length, 0, this.b.length]];
-    while (regions.length) {
-      const region = this.trim(...regions.pop());
-      if (!region) continue;
-      if (this.left <= 0) this.isShortest = false;
-      else {
-        const [aStart, aEnd, bStart, bEnd] = region, [i, j] = this.split(...region);
-        regions.push([i, aEnd, j, bEnd], [aStart, i, bStart, j]);
-      }
-    }
-  }
-
-  // Matches what a region begins and ends with; returns the rest, or null where one side has nothing left.
-  trim(aStart, aEnd, bStart, bEnd) {
     const { a, b, partners } = this;
-    while (aStart < aEnd && bStart < bEnd && a[aStart] === b[bStart]) partners[aStart++] = bStart++;
-    while (aStart < aEnd && bStart < bEnd && a[aEnd - 1] === b[bEnd - 1]) partners[--aEnd] = --bEnd;
-    return aStart < aEnd && bStart < bEnd ? [aStart, aEnd, bStart, bEnd] : null;
-  }
-
-  // Returns where the paths from both corners of a region meet, or the end of the longest one after too many edits.
-  split(aStart, aEnd, bStart, bEnd) {
-    const size = { width: aEnd - aStart, height: bEnd - bStart };
-    const ahead = this.begin(0, aStart, bStart, 1), behind = this.begin(1, aEnd - 1, bEnd - 1, -1);
-    const isOdd = (size.width - size.height) & 1;
-    for (let edits = 1; ; edits += 1) {
-      const met = this.advance(ahead, isOdd ? behind : null, size);
-      if (met) return [aStart + met[0], bStart + met[1]];
-      const joined = this.advance(behind, isOdd ? null : ahead, size);
-      if (joined) return [aEnd - joined[0], bEnd - joined[1]];
-      if (edits < this.mostEdits && this.left > 0) continue;
-      this.isShortest = false;
-      const [i, j] = this.furthest(ahead, size);
-      return [aStart + i, bStart + j];
+    let i = 0, j = 0, width = a.length, height = b.length;
+    while (width && height && a[width - 1] === b[height - 1]) partners[--width] = --height;
+    while (i < width && j < height && this.left > 0) {
+      [i, j] = this.matchStretch(i, j, width - i, height - j);
+      this.isShortest &&= i === width && j === height;
     }
+    this.isShortest &&= i === width || j === height;
   }
 
-  // Paths from one corner of a region, of which places are counted from there. `min` and `max` are their outermost diagonals.
-  begin(side, aFrom, bFrom, sign) {
-    const reached = this.reached[side];
-    reached[this.middle] = 0;
-    return { reached, aFrom, bFrom, sign, min: 0, max: 0 };
-  }
-
-  // Lengthens all paths by one edit and what is equal after it; returns where one meets a path of the other corner.
-  advance(front, other, { width, height }) {
-    const { a, b, middle } = this, { reached, aFrom, bFrom, sign } = front;
-    this.widen(front, width, height);
-    for (let diagonal = front.max; diagonal >= front.min; diagonal -= 2) {
-      const before = reached[middle + diagonal - 1], after = reached[middle + diagonal + 1];
-      const start = before >= after ? before + 1 : after;
-      let i = start;
-      while (i < width && i - diagonal < height && a[aFrom + sign * i] === b[bFrom + sign * (i - diagonal)]) i += 1;
-      this.left -= i - start + 1;
-      reached[middle + diagonal] = i;
-      const opposite = width - height - diagonal;
-      if (other === null || opposite < other.min || opposite > other.max) continue;
-      if (i + other.reached[middle + opposite] >= width) return [i, i - diagonal];
+  // Matches the numbers on the path that comes furthest with so many edits, and returns where it ends.
+  matchStretch(aFrom, bFrom, width, height) {
+    const { a, b, reached } = this;
+    let best = { edits: 0, diagonal: 0, sum: -1 };
+    for (let edits = 0; edits <= this.mostEdits; edits += 1) {
+      for (let diagonal = -edits; diagonal <= edits; diagonal += 2) {
+        const start = this.startOf(edits, diagonal);
+        let i = start;
+        while (i < width && i - diagonal < height && a[aFrom + i] === b[bFrom + i - diagonal]) i += 1;
+        this.left -= i - start + 1;
+        reached[edits * edits + edits + diagonal] = i;
+        // A path may leave the region, and then never ends in it.
+        if (i <= width && i - diagonal <= height && 2 * i - diagonal > best.sum) best = { edits, diagonal, sum: 2 * i - diagonal };
+      }
+      if (best.sum === width + height) break;
     }
-    return null;
+    this.matchPath(best, aFrom, bFrom);
+    const i = (best.sum + best.diagonal) / 2;
+    return [aFrom + i, bFrom + i - best.diagonal];
   }
 
-  // Allows one more diagonal on each side, within the region.
-  widen(front, width, height) {
-    const { reached } = front, { middle } = this;
-    if (front.min > -height) reached[middle + --front.min - 1] = -1;
-    else front.min += 1;
-    if (front.max < width) reached[middle + ++front.max + 1] = -1;
-    else front.max -= 1;
+  // Whether the best path with so many edits comes to a diagonal from the one above, by an insertion.
+  isInserted(edits, diagonal) {
+    const { reached } = this, below = (edits - 1) ** 2 + edits - 1 + diagonal - 1;
+    return diagonal === -edits || (diagonal !== edits && reached[below] < reached[below + 2]);
   }
 
-  furthest({ reached, min, max }, { width, height }) {
-    let best = [0, 0];
-    for (let diagonal = max; diagonal >= min; diagonal -= 2) {
-      const i = Math.min(reached[this.middle + diagonal], width, height + diagonal);
-      if (2 * i - diagonal > best[0] + best[1]) best = [i, i - diagonal];
+  // Where a path is on its diagonal after its last edit. Those with one edit less are a row before, by diagonal.
+  startOf(edits, diagonal) {
+    if (!edits) return 0;
+    const before = (edits - 1) ** 2 + edits - 1 + diagonal;
+    return this.isInserted(edits, diagonal) ? this.reached[before + 1] : this.reached[before - 1] + 1;
+  }
+
+  matchPath({ edits, diagonal }, aFrom, bFrom) {
+    for (; edits >= 0; edits -= 1) {
+      const start = this.startOf(edits, diagonal);
+      for (let i = this.reached[edits * edits + edits + diagonal] - 1; i >= start; i -= 1) this.partners[aFrom + i] = bFrom + i - diagonal;
+      diagonal += this.isInserted(edits, diagonal) ? 1 : -1;
     }
-    return best;
   }
 }

@@ -5,7 +5,7 @@ const AGAIN_MS = 1_000;
 const SILENT_MS = 15_000;
 
 // Passes each state on; `{lost}` when the server is gone, with the status that it answers then, or 0. Returns what closes it.
-export function openStream(address, show) {
+function openStream(address, show) {
   let source, timer;
 
   function open() {
@@ -45,6 +45,17 @@ async function askStatus(address) {
   } catch {
     return 0;
   }
+}
+
+// Lets a page follow a stream that all pages share: a browser opens six connections to a server, and no more.
+export function follow(address, show) {
+  if (!("SharedWorker" in window)) return openStream(address, show);
+  const worker = new SharedWorker(import.meta.url, { type: "module" }), { port } = worker;
+  worker.onerror = () => openStream(address, show);
+  port.onmessage = ({ data }) => show(data);
+  port.postMessage(address);
+  addEventListener("pagehide", () => port.postMessage(null));
+  addEventListener("pageshow", (event) => { if (event.persisted) port.postMessage(address); });
 }
 
 const shared = new Map();

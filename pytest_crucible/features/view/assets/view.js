@@ -9,6 +9,10 @@ export function element(tag, properties = {}, ...inside) {
   return made;
 }
 
+export const byId = (id) => document.getElementById(id);
+
+export const grouped = (number) => number.toLocaleString("en");
+
 export function clamp(value, most) {
   return Math.max(0, Math.min(value, most));
 }

@@ -27,8 +27,7 @@ export class VirtualRows {
   // Shows a new list, with the row at a place in its middle.
   open(total, place) {
     this.total = total;
-    for (const element of this.elements.values()) element.remove();
-    this.elements.clear();
+    this.removeUnless(() => false);
     this.current = clamp(place, total - 1);
     this.measure();
     this.moveTo(place * this.row - (this.view - this.row) / 2);
@@ -38,7 +37,7 @@ export class VirtualRows {
   change(total) {
     this.total = total;
     this.current = clamp(this.current, total - 1);
-    for (const [place, element] of this.elements) if (place >= total) this.remove(place, element);
+    this.removeUnless((place) => place < total);
     this.measure();
     this.moveTo(this.top);
   }
@@ -99,7 +98,7 @@ export class VirtualRows {
 
   render() {
     const places = this.places();
-    for (const [place, element] of this.elements) if (!places.includes(place)) this.remove(place, element);
+    this.removeUnless((place) => places.includes(place));
     let after = null;
     for (const place of places.reverse()) {
       const element = this.elements.get(place) ?? this.add(place, after);
@@ -114,8 +113,9 @@ export class VirtualRows {
   places() {
     const [from, to] = [Math.max(0, this.first - AROUND), Math.min(this.total - 1, this.last + AROUND)];
     const places = Array.from({ length: Math.max(0, to - from + 1) }, (_, k) => from + k);
-    if (!this.total || (this.current >= from && this.current <= to)) return places;
-    return this.current < from ? [this.current, ...places] : [...places, this.current];
+    if (this.total && this.current < from) places.unshift(this.current);
+    if (this.total && this.current > to) places.push(this.current);
+    return places;
   }
 
   add(place, after) {
@@ -124,9 +124,12 @@ export class VirtualRows {
     return this.body.insertBefore(element, after);
   }
 
-  remove(place, element) {
-    element.remove();
-    this.elements.delete(place);
+  removeUnless(stays) {
+    for (const [place, element] of this.elements) {
+      if (stays(place)) continue;
+      element.remove();
+      this.elements.delete(place);
+    }
   }
 
   // Draws rows again whose content is another one now; the elements, and with them the focus, stay.

@@ -12,11 +12,11 @@ export function compareTexts(before, after, steps = MOST_STEPS) {
   const { partners, isShortest } = matchNumbers(a, b, different, steps);
   const spans = new Spans(left, right);
   let kept = 0;
-  partners.forEach((partner, place) => {
-    if (partner < 0) return;
+  for (let place = 0; place < left.count; place += 1) {
+    if (partners[place] < 0) continue;
     kept += 1;
-    spans.keep(place, partner);
-  });
+    spans.keep(place, partners[place]);
+  }
   spans.finish();
   const words = { kept, deleted: left.count - kept, inserted: right.count - kept };
   return { spans: Int32Array.from(spans.rows), words, isShortest };
@@ -30,18 +30,16 @@ class Spans {
   // Adds a pair of equal words, and what stands before them.
   keep(place, partner) {
     const { left, right } = this;
-    const [start, startRight] = [left.starts[place], right.starts[partner]];
-    const [blank, blankRight] = [place ? left.ends[place - 1] : 0, partner ? right.ends[partner - 1] : 0];
-    this.change([blank, start], [blankRight, startRight]);
+    this.change(endBefore(left, place), left.starts[place], endBefore(right, partner), right.starts[partner]);
     this.add(KEPT, this.done, left.ends[place]);
     this.done = left.ends[place];
     this.doneRight = right.ends[partner];
   }
 
   // Adds what was deleted and inserted, up to the blanks between the last word and the next, which are kept where they are equal.
-  change([blank, start], [blankRight, startRight]) {
-    const isEqual = this.left.text.slice(blank, start) === this.right.text.slice(blankRight, startRight);
-    const [end, endRight] = isEqual ? [blank, blankRight] : [start, startRight];
+  change(blank, start, blankRight, startRight) {
+    const isKept = isEqual(this.left.text, blank, start, this.right.text, blankRight, startRight);
+    const end = isKept ? blank : start, endRight = isKept ? blankRight : startRight;
     this.add(DELETED, this.done, end);
     this.add(INSERTED, this.doneRight, endRight);
     this.done = end;
@@ -50,8 +48,7 @@ class Spans {
 
   finish() {
     const { left, right } = this;
-    const ends = [left, right].map(({ text, count, ends }) => [count ? ends[count - 1] : 0, text.length]);
-    this.change(...ends);
+    this.change(endBefore(left, left.count), left.text.length, endBefore(right, right.count), right.text.length);
     this.add(KEPT, this.done, left.text.length);
   }
 
@@ -61,4 +58,15 @@ class Spans {
     if (rows.at(-3) === kind && rows.at(-1) === start) rows[rows.length - 1] = end;
     else rows.push(kind, start, end);
   }
+}
+
+function endBefore({ ends }, place) {
+  return place ? ends[place - 1] : 0;
+}
+
+// Compares parts of two texts without a copy of each: there is one between every two words.
+function isEqual(text, start, end, other, otherStart, otherEnd) {
+  if (end - start !== otherEnd - otherStart) return false;
+  for (let k = 0; k < end - start; k += 1) if (text.charCodeAt(start + k) !== other.charCodeAt(otherStart + k)) return false;
+  return true;
 }

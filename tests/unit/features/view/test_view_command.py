@@ -47,6 +47,14 @@ def open_dashboard(link):
     return lambda path: opener.open(origin + path, timeout=20)
 
 
+def test_an_export_says_what_takes_long_before_it_begins(store, tmp_path, capsys):
+    assert main(["view", "latest", f"--store={store}", "--export", str(tmp_path / "pages")]) == 0
+
+    written = capsys.readouterr()
+    assert written.err.startswith(f"exporting run {RUN}: its verdicts are decided again")
+    assert "index.html" in written.out
+
+
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_at_once_although_pages_follow_a_run(store, sign):
     with dashboard_process(store, "--no-browser", "latest") as (link, process):

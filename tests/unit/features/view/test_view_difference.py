@@ -142,6 +142,16 @@ def test_chinese_is_compared_by_word(opened):
     assert compare(opened, "我喜欢学习数学", "我喜欢学习物理")["words"] == {"kept": 3, "deleted": 1, "inserted": 1}
 
 
+def test_thai_and_japanese_are_rebuilt_where_they_are_too_long_to_be_segmented(opened):
+    before = "ภาษาไทยไม่มีช่องว่าง" * 200 + "これは文です。" * 500
+    after = before[:3_000] + "字\U00020000" + before[3_010:]
+    difference = compare(opened, before, after)
+
+    assert text_of(difference, (KEPT, DELETED), before, after) == before
+    assert text_of(difference, (KEPT, INSERTED), before, after) == after
+    assert difference["words"] == {"kept": len(before) - 10, "deleted": 10, "inserted": 2}
+
+
 def wait_until_drawn(page: Any) -> None:
     page.wait_for_selector("#difference[data-state=done]", state="attached")
 

@@ -1,0 +1,129 @@
+"""Eight files of shards, merged and decided by `crucible merge` in a process of its own: wall time, CPU time and most memory.
+
+Two arms and two metrics, without groups: a million observations, and with `--large` eight million. Beside it, in the same run, what
+SQLite takes to copy the same rows from attached files, without seals and verdicts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from benchmarks.figures import Figure, show
+from benchmarks.million import ARMS, METRICS, plan
+from benchmarks.suite import ROOT
+from pytest_crucible.records import Sample
+from pytest_crucible.records.settings import DEFAULT_ALPHA
+from pytest_crucible.runs.provenance import environment_facts
+from pytest_crucible.store.runs import RunStore
+
+SHARDS, LIMIT_S, LIMIT_MIB = 8, 30.0, 300.0
+TABLES = ("replies", "observations")
+
+
+def figures(observations: int) -> Iterator[Figure]:
+    with tempfile.TemporaryDirectory() as directory:
+        place = Path(directory)
+        samples = observations // (len(ARMS) * len(METRICS))
+        files = [write_shard(place, number, samples) for number in range(1, SHARDS + 1)]
+        wall_s, cpu_s, peak_mib = merge(place, files)
+        copied_s = copy_by_sqlite(place, files)
+    name = f"{SHARDS} shards, {observations:,} observations"
+    yield Figure(name=f"{name}: merged and decided", measured=wall_s, unit="s", limit=LIMIT_S)
+    yield Figure(name="- CPU time of that", measured=cpu_s, unit="s")
+    yield Figure(name="- most memory", measured=peak_mib, unit="MiB", limit=LIMIT_MIB)
+    yield Figure(name="- SQLite's own copy of replies and observations", measured=copied_s, unit="s")
+    yield Figure(name="- wall time, in times that of SQLite's copy", measured=wall_s / copied_s, unit="x")
+
+
+def write_shard(place: Path, number: int, samples: int) -> str:
+    """Write the file of a shard as a session would; its replies and scores by SQL, which takes a tenth of the time."""
+    path = place / f"crucible-shard-{number}-of-{SHARDS}.db"
+    options = {"shard": f"{number}/{SHARDS}", "alpha": DEFAULT_ALPHA, "seed": 0, "strict": False}
+    options |= {"undecided": "warn", "memory": "off"}
+    with contextlib.closing(RunStore(str(path))) as store:
+        store.begin_run(
+            f"shard{number}",
+            started="2026-01-01T00:00:00+00:00",
+            seed=0,
+            alpha=DEFAULT_ALPHA,
+            correction="holm",
+            environment=environment_facts(),
+            manifest={"command": [], "settings": options},
+        )
+        dataset = [Sample(id=f"sample-{k}", input=f"Is {k} a number?", expected="yes") for k in range(samples)]
+        selected = len(range(number - 1, samples, SHARDS))
+        key = store.add_experiment(f"shard{number}", replace(plan(samples), selected=selected), dataset)
+        arms = [store.add_arm(key, k, name, name) for k, name in enumerate(ARMS)]
+        with store.begin() as connection:
+            for k, arm in enumerate(arms):
+                connection.execute(_REPLIES, arm=arm, k=k, number=number - 1, shards=SHARDS, samples=samples)
+                for metric, value, is_bool in (("right", "(position * 7 + :k) % 10 < 7 + :k", 1), ("score", _SCORE, 0)):
+                    connection.execute(_OBSERVATIONS.format(value=value), arm=arm, k=k, metric=metric, is_bool=is_bool)
+        store.finish_experiment(key)
+        store.end_run(f"shard{number}", finished="2026-01-01T01:00:00+00:00", status="finished")
+    return path.name
+
+
+_REPLIES = """
+    WITH RECURSIVE own (position) AS (SELECT :number UNION ALL SELECT position + :shards FROM own
+        WHERE position + :shards < :samples)
+    INSERT INTO replies (arm, position, epoch, text, latency_s, finish, skipped, started)
+    SELECT :arm, position, 0, CASE WHEN (position * 7 + :k) % 10 < 7 + :k THEN 'yes' ELSE 'no' END, 0.1, 'stop', 0, 0.0 FROM own
+"""
+_SCORE = "((position * 37 + :k * 11) % 100) / 100.0"
+_OBSERVATIONS = """
+    INSERT INTO observations (arm, position, epoch, metric, value, is_bool)
+    SELECT arm, position, 0, :metric, {value}, :is_bool FROM replies WHERE arm = :arm
+"""
+
+
+def merge(place: Path, files: list[str]) -> tuple[float, float, float]:
+    """Return seconds, seconds of CPU and MiB of a process that merges the files."""
+    (place / "pytest.ini").write_text("[pytest]\n")
+    command = [sys.executable, "-m", "pytest_crucible", "merge", *files, "--store", "merged.db"]
+    started = time.perf_counter()
+    process = subprocess.Popen(
+        command,
+        cwd=place,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    output = process.stdout.read() if process.stdout else b""
+    _, status, usage = os.wait4(process.pid, 0)
+    wall_s = time.perf_counter() - started
+    # A verdict may be missed.
+    assert os.waitstatus_to_exitcode(status) in (0, 1), output.decode()
+    assert b"passed" in output, output.decode()
+    return wall_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+
+
+def copy_by_sqlite(place: Path, files: list[str]) -> float:
+    """Return the seconds that SQLite takes for the rows of all files."""
+    with contextlib.closing(RunStore(str(place / "copied.db"))):
+        pass
+    started = time.perf_counter()
+    with contextlib.closing(sqlite3.connect(place / "copied.db", isolation_level=None)) as connection:
+        for file in files:
+            connection.execute(f"ATTACH '{place / file}' AS shard")
+            connection.execute("BEGIN")
+            for table in TABLES:
+                # Arms of their own: the tables refer to none.
+                connection.execute(f"INSERT OR IGNORE INTO {table} SELECT * FROM shard.{table}")
+            connection.execute("COMMIT")
+            connection.execute("DETACH shard")
+    return time.perf_counter() - started
+
+
+if __name__ == "__main__":
+    sizes = [1_000_000, *([8_000_000] if "--large" in sys.argv else [])]
+    raise SystemExit(show(figure for size in sizes for figure in figures(size)))

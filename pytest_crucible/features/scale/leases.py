@@ -1,0 +1,124 @@
+"""The limits and budgets that the workers of a run on Ray share: a named actor on the driver's node leases them.
+
+The actors belong to the process that first calls `share_by_workers`, the driver, and end with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from pytest_crucible.backends.budget import SpendLedger
+from pytest_crucible.backends.limiting.control import Control, LimiterState
+from pytest_crucible.features.scale.lease_client import LeaseClient, Part
+from pytest_crucible.features.scale.lease_desk import LeaseDesk
+from pytest_crucible.features.scale.leased_ledger import LeasedLedger
+from pytest_crucible.features.scale.shared_limits import LeasedState
+from pytest_crucible.features.scale.shared_replies import LOCATION, RemoteRows, ReplyDesk
+from pytest_crucible.session.resources import SharedByWorkers
+
+# An exchange that takes longer has failed: the reports are sent again.
+PATIENCE_S = 5.0
+
+
+def share_by_workers(run: str, workers: int, location: str | None = None) -> SharedByWorkers:
+    """Return what the workers of a run on the connected cluster share.
+
+    The driver calls it first, with the location of its run store, and opens the actors; workers find them by the run.
+    """
+    import ray
+
+    shares, name = _shares_of(run), f"crucible-{run}-replies"
+    rows = None
+    if location is None:
+        rows = RemoteRows(ray.get_actor(name))
+    else:
+        # Kept: an actor ends with the last reference to it.
+        shares.reply_desk = _find_actor(name, ReplyDesk, {LOCATION: location})
+    node = ray.util.get_node_ip_address()
+    return SharedByWorkers(workers, shares.open_limiter_state, shares.open_ledger, rows, node)
+
+
+def flush_reports(run: str) -> None:
+    """Report what this worker has sent and spent, so that the driver's sums are those of finished blocks."""
+    _shares_of(run).client.flush()
+
+
+def worker_name(run: str) -> str:
+    """Return the name under which this process holds leases."""
+    return _shares_of(run).worker
+
+
+def forget_worker(run: str, worker: str) -> None:
+    """Return the shares of a worker that has died, without waiting until its leases end."""
+    import ray
+
+    ray.get(_shares_of(run).desk.forget.remote(worker))
+
+
+def close_shared(run: str) -> None:
+    """End the actor of a run. Called by the driver."""
+    import ray
+
+    for name in (f"crucible-{run}-limits", f"crucible-{run}-replies"):
+        with contextlib.suppress(ValueError):  # not opened
+            ray.kill(ray.get_actor(name))
+    _shares_of.cache_clear()
+
+
+@cache
+def _shares_of(run: str) -> _Shares:
+    return _Shares(f"crucible-{run}-limits")
+
+
+class _Shares:
+    """This process's leases, and the actor that gives them."""
+
+    def __init__(self, actor: str) -> None:
+        self.worker = secrets.token_hex(8)
+        self.desk, self.reply_desk = _find_actor(actor, LeaseDesk), None
+        self.client = LeaseClient(self._exchange, self._wait_for_news)
+
+    def open_limiter_state(self, server: str, control: Control) -> LimiterState:
+        name = f"limits of {server}"
+        state = LeasedState(control, self.client.wake, lambda: self.client.remove(name))
+        self._add(name, state)
+        return state
+
+    def open_ledger(self, experiment: str) -> SpendLedger:
+        name = f"budget of {experiment}"
+        ledger = LeasedLedger(self.client.wake, lambda: self.client.remove(name))
+        self._add(name, ledger)
+        return ledger
+
+    def _add(self, name: str, part: Part) -> None:
+        self.client.add(name, part)
+
+    def _exchange(self, reports: Mapping[str, Any]) -> Mapping[str, Any]:
+        import ray
+
+        answers: Mapping[str, Any] = ray.get(self.desk.exchange.remote(self.worker, reports), timeout=PATIENCE_S)
+        return answers
+
+    def _wait_for_news(self, version: int) -> int:
+        import ray
+
+        number: int = ray.get(self.desk.wait_for_news.remote(version))
+        return number
+
+
+def _find_actor(name: str, kind: type, variables: Mapping[str, str] | None = None) -> Any:
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    try:
+        return ray.get_actor(name)
+    except ValueError:
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        # It waits for calls, and takes no place of a worker.
+        options = {"name": name, "num_cpus": 0, "scheduling_strategy": here, "get_if_exists": True}
+        environment = {"runtime_env": {"env_vars": dict(variables)}} if variables else {}
+        return ray.remote(kind).options(**options, **environment).remote()

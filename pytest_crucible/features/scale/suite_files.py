@@ -1,0 +1,43 @@
+"""How a suite gets to the nodes of a cluster: its files, and the keys that its adapters name."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pytest_crucible.adapters.config_tables import read_table
+
+_LEFT_OUT = [".git", ".crucible", ".venv", "venv", "node_modules", "__pycache__", "*.db", "*.db-*", ".tox", ".*_cache"]
+MOST_BYTES = 100 * 2**20
+"""Larger files are left out: Ray takes 512 MiB in all, and a dataset of this size belongs on the nodes."""
+_USUAL = ("OPENAI_API_KEY", "TINKER_API_KEY", "HF_TOKEN")
+"""Variables that adapters read without naming them."""
+_VARIABLE = re.compile(r"\$\{?(\w+)\}?")
+
+
+def suite_environment(root: Path) -> dict[str, Any]:
+    """Return Ray's runtime environment with a copy of the suite, for nodes that have no directory of the same name."""
+    large = [
+        str(path.relative_to(root)) for path in root.rglob("*") if path.is_file() and path.stat().st_size > MOST_BYTES
+    ]
+    return {"working_dir": str(root), "excludes": [*_LEFT_OUT, *large]}
+
+
+def key_variables(root: Path) -> dict[str, str]:
+    """Return the environment variables that adapters and scorers refer to, with their values. Raises SpecError."""
+    names = {*_USUAL, *_named({name: read_table(root, name) for name in ("adapters", "scorers", "guards")})}
+    return {name: os.environ[name] for name in sorted(names) if name in os.environ}
+
+
+def _named(value: Any, key: str = "") -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _named(inner, str(name))
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _named(inner)
+    elif isinstance(value, str):
+        yield from [value] if key.endswith("_env") else _VARIABLE.findall(value)

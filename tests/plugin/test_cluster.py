@@ -1,0 +1,211 @@
+"""Sessions whose samples are sent by workers of a Ray cluster: their results are those of a plain session.
+
+Ray runs in network namespaces of the tests' own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sqlite3
+import time
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from clusters import Cluster, python_path, skip_without_clusters, start_cluster, start_machines
+
+ROOT = Path(__file__).parents[2]
+SAMPLES = 300
+ALONE = ("-q", "-p", "no:cacheprovider", "-p", "no:asyncio", "-p", "no:hypothesispytest")
+TEST = """
+    from pathlib import Path
+    import pytest
+
+    @pytest.fixture(scope="module")
+    def log():
+        with Path("log.txt").open("a") as file:
+            file.write("set up\\n")
+        yield "log"
+        with Path("log.txt").open("a") as file:
+            file.write("torn down\\n")
+
+    @pytest.mark.crucible(dataset="sums.jsonl", metrics=["exact_match"])
+    @pytest.mark.quality_target("exact_match >= 0.70")
+    @pytest.mark.ab_compare("exact_match")
+    async def test_sums(sample, sampler, log):
+        return await sampler.generate(sample.input)
+"""
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A cluster of one machine."""
+    skip_without_clusters()
+    with start_cluster(1, environment=python_path(ROOT)) as cluster:
+        yield cluster
+
+
+def workers_of(cluster: Cluster) -> list[int]:
+    """Return the ids of processes that run a suite."""
+    commands = {process: Path(f"/proc/{process}/cmdline") for process in cluster.machines[0].processes()}
+    return [process for process, path in commands.items() if path.exists() and "SuiteWorker" in path.read_text()]
+
+
+@pytest.fixture
+def sums(suite):
+    """A suite of several blocks: replies of 1,000 characters, which are stored apart, and one that is blank."""
+    suite.write_rows(
+        "sums.jsonl", [{"id": f"s{k}", "input": f"{k} + 1", "expected": str(k + 1)} for k in range(SAMPLES)]
+    )
+    for name, step in (("good", 10), ("fair", 3)):
+        texts = [str(k + 1) if k % step else "no " * 400 for k in range(SAMPLES)]
+        suite.write_rows(
+            f"answers/{name}.jsonl", [{"sample_id": f"s{k}", "text": text} for k, text in enumerate(texts)]
+        )
+    suite.adapters({name: {"backend": "recorded", "path": f"answers/{name}.jsonl"} for name in ("good", "fair")})
+    suite.test(TEST, name="test_sums")
+    return suite
+
+
+def run(cluster: Cluster, suite: Any, *arguments: str, name: str = "run") -> tuple[int, str, dict[str, Any]]:
+    """Run a session on the first machine. Return exit status, output and JSON."""
+    result = cluster.run(
+        cluster.machines[0],
+        *ALONE,
+        "--crucible-adapter=good",
+        "--compare=fair",
+        f"--crucible-json={name}.json",
+        f"--crucible-store={name}.db",
+        *arguments,
+        cwd=suite.path,
+    )
+    path = suite.path / f"{name}.json"
+    return result.returncode, result.stdout + result.stderr, json.loads(path.read_text()) if path.exists() else {}
+
+
+def without_times(document: dict[str, Any]) -> dict[str, Any]:
+    """Return a run's JSON without ids, times and nodes."""
+    for experiment in document["experiments"]:
+        experiment["sections"].pop("nodes", None)
+    for name in ("id", "started", "finished", "root"):
+        document["run"].pop(name)
+    return document
+
+
+def stored(suite: Any, name: str, query: str) -> list[tuple[Any, ...]]:
+    connection = sqlite3.connect(suite.path / f"{name}.db")
+    try:
+        return connection.execute(query).fetchall()
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_workers_of_a_cluster_give_the_results_of_a_plain_session(cluster, sums, workers):
+    replies = "SELECT arm, position, epoch, text, text_id, failure FROM replies ORDER BY arm, position"
+    texts = "SELECT id, body FROM texts ORDER BY id"
+    _, _, plain = run(cluster, sums, name="plain")
+    (sums.path / "log.txt").unlink()
+
+    status, output, document = run(cluster, sums, f"--crucible-executor=auto?per_node={workers}")
+
+    assert status == 0, output
+    assert without_times(document) == without_times(plain)
+    assert stored(sums, "run", replies) == stored(sums, "plain", replies)
+    assert stored(sums, "run", texts) == stored(sums, "plain", texts)
+    blocks = stored(sums, "run", "SELECT number, units, dealt FROM blocks ORDER BY number")
+    assert blocks == [(1, 128, 1), (2, 128, 1), (3, 128, 1), (4, 128, 1), (5, 88, 1)]
+    # The fixture is set up once a worker, and by the driver, which has the item, too.
+    lines = (sums.path / "log.txt").read_text().split("\n")
+    assert lines.count("torn down") == lines.count("set up") <= 1 + workers
+    assert not workers_of(cluster)
+
+
+def test_a_session_starts_a_local_cluster_and_leaves_nothing_behind(sums):
+    skip_without_clusters()
+    _, _, plain = run_alone(sums, name="plain")
+
+    status, output, document = run_alone(sums, "--crucible-executor=ray")
+
+    assert status == 0, output
+    assert without_times(document) == without_times(plain)
+
+
+def run_alone(suite: Any, *arguments: str, name: str = "run") -> tuple[int, str, dict[str, Any]]:
+    """Do the same on a machine of its own, whose processes have ended afterwards."""
+    with start_machines(1, environment=python_path(ROOT)) as machines:
+        results = run(machines, suite, *arguments, name=name)
+        assert machines.machines[0].processes() == []
+    return results
+
+
+def test_a_fixture_that_a_worker_cannot_build_ends_the_session(cluster, sums):
+    sums.test(
+        """
+        import pytest
+
+        @pytest.fixture
+        def db():
+            if "ray::" in open("/proc/self/cmdline").read():
+                raise ConnectionError("no route to the database")
+
+        @pytest.mark.crucible(dataset="sums.jsonl", metrics=["exact_match"])
+        @pytest.mark.quality_target("exact_match >= 0.70")
+        async def test_sums(sample, sampler, db):
+            return await sampler.generate(sample.input)
+        """,
+        name="test_sums",
+    )
+
+    status, output, _ = run(cluster, sums, "--crucible-executor=auto")
+
+    assert status == 4
+    assert "the fixture 'db' cannot be built on " in output
+    assert "ConnectionError: no route to the database" in output
+
+
+def test_a_cluster_that_cannot_be_reached_is_refused_before_a_request(cluster, sums):
+    status, output, _ = run(cluster, sums, "--crucible-executor=ray://10.77.0.1:9")
+
+    assert status == 4
+    assert "Ray at 10.77.0.1:9 cannot be reached" in output
+
+
+def test_a_worker_that_is_killed_costs_no_reply(cluster, sums):
+    """Its blocks are dealt again, and every unit is stored once."""
+    slow = """
+        import asyncio, pytest
+
+        @pytest.mark.crucible(dataset="sums.jsonl", metrics=["exact_match"])
+        @pytest.mark.quality_target("exact_match >= 0.70")
+        async def test_sums(sample, sampler):
+            await asyncio.sleep(1)
+            return await sampler.generate(sample.input)
+    """
+    sums.test(slow, name="test_sums")
+    killer = Thread(target=kill_a_worker, args=(cluster, sums))
+    killer.start()
+
+    status, output, document = run(cluster, sums, "--crucible-executor=auto?per_node=2&concurrency=16")
+    killer.join()
+
+    assert status == 0, output
+    assert document["experiments"][0]["sections"]["nodes"]["nodes"][0]["dealt_again"] >= 1
+    assert stored(sums, "run", "SELECT COUNT(*), COUNT(DISTINCT arm || '-' || position) FROM replies") == [(600, 600)]
+    assert stored(sums, "run", "SELECT COUNT(*) FROM lost") == [(0,)]
+
+
+def kill_a_worker(cluster: Cluster, suite: Any) -> None:
+    """Kill a worker when the first block is stored."""
+    until = time.monotonic() + 200
+    while time.monotonic() < until:
+        time.sleep(0.2)
+        with contextlib.suppress(sqlite3.OperationalError):
+            if stored(suite, "run", "SELECT COUNT(*) FROM blocks") > [(0,)]:
+                os.kill(workers_of(cluster)[0], signal.SIGKILL)
+                return
