@@ -36,8 +36,16 @@ from pytest_crucible.analyse.targets import (
     uneven_text,
     worst_if_inapplicable,
 )
+from pytest_crucible.measures.percentile_streams import PercentilePairStream, PercentileStream
 from pytest_crucible.measures.row import Difference, End, Measured, Prepared
-from pytest_crucible.measures.streams import ArmStream, PairStream, refusal, stream_problem
+from pytest_crucible.measures.streams import (
+    ArmStream,
+    PairStream,
+    open_arm_stream,
+    open_pair_stream,
+    refusal,
+    stream_problem,
+)
 from pytest_crucible.measures.table import comparison_row, contrast_problem, target_problem
 from pytest_crucible.records import (
     BoundedValue,
@@ -53,7 +61,8 @@ from pytest_crucible.records import (
 from pytest_crucible.stats.exact_sums import ExactSum
 from pytest_crucible.stats.resampling.draws import resolve_for
 
-Stream = ArmStream | PairStream
+ArmStreams = ArmStream | PercentileStream
+PairStreams = PairStream | PercentilePairStream
 
 
 @dataclass(slots=True)
@@ -68,10 +77,11 @@ class _ArmCounts:
     replies: int | None = None
     """Scored ones; None where samples have one."""
     sizes: set[int] = field(default_factory=set)
-    """The numbers of replies that samples have, in each reading of them."""
+    """The numbers of scored replies that samples have."""
     unlike_sides: int = 0
     """Samples of which a drop has one side alone."""
-    is_drop: bool = False
+    of_drop: MetricFacts | None = None
+    """The facts of the metric that a drop is of."""
 
     def add(self, measure: Measure, metrics: Sequence[ScoredMetric]) -> tuple[Flags, Flags]:
         """Count samples, and return those that are scored, and those that the metrics apply to."""
@@ -86,25 +96,24 @@ class _ArmCounts:
             counts = _count_replies(units.values[scored])
             self.replies = (self.replies or 0) + int(counts.sum())
             self.sizes |= set(np.unique(counts).tolist())
-            self.sizes |= (
-                set(np.unique(_count_replies(units.low[~inapplicable])).tolist())
-                if row_of(measure).of_replies
-                else set()
-            )
         if pair is not None:
-            self.is_drop = True
+            self.of_drop = pair.facts
             _, (twins, originals) = drop_arms(pair)
             self.unlike_sides += conditional.applies_differently(twins, originals)
         return scored, ~inapplicable
+
+    @property
+    def has_unlike_sides(self) -> bool:
+        """Whether the two means of a drop are of other samples."""
+        applies = None if self.of_drop is None else self.of_drop.applies
+        return applies == "reply" or (self.unlike_sides > 0 and applies != "sample")
 
     def problem(self, measure: Measure, facts: MetricFacts) -> str:
         """Explain why these replies have no statistic in parts; empty if they have one."""
         if any(self.mixed):
             return refusal(measure, f"{facts.name} applies to some replies only of a sample")
-        if self.is_drop and facts.applies != "sample" and (facts.applies == "reply" or self.unlike_sides):
+        if self.has_unlike_sides:
             return refusal(measure, f"{facts.name} applies to other samples on one side")
-        if row_of(measure).of_replies and len(self.sizes) > 1:
-            return refusal(measure, "samples have unequal numbers of replies")
         return ""
 
 
@@ -120,7 +129,7 @@ class MeasureInArm:
     ) -> None:
         """`facts` are those of its first metric, `replies` those of each sample."""
         self.measure, self.facts, self.number, self.arm = measure, facts, number, arm
-        self.streams: dict[End, Stream] = {}
+        self.streams: dict[End, ArmStreams | PairStreams] = {}
         self.problem = stream_problem(measure, facts, clustered=clustered, replies=replies)
         self._counts, self._prepared = _ArmCounts(), Prepared(values=np.empty(0))
         self._worst = worst_if_inapplicable(measure, facts)
@@ -152,11 +161,11 @@ class MeasureInArm:
     def _has_extremes(self) -> bool:
         return isinstance(self.measure, Target) and self._counts.lost > 0
 
-    def _open_stream(self) -> Stream:
+    def _open_stream(self) -> ArmStreams | PairStreams:
         if self._of_drop is None:
-            return ArmStream(self.measure)
+            return open_arm_stream(self.measure)
         contrast = Contrast(metric=self._of_drop.name, baseline="", margin=0.0)
-        return PairStream(contrast, replace(self._of_drop, reach=None))
+        return open_pair_stream(contrast, replace(self._of_drop, reach=None))
 
     def add(self, table: ScoreTable) -> None:
         """Add the samples of a table to the statistics."""
@@ -167,10 +176,15 @@ class MeasureInArm:
                 self._add(stream, metrics, attributes, chosen, end)
 
     def _add(
-        self, stream: Stream, metrics: Sequence[ScoredMetric], attributes: SampleAttributes, chosen: Flags, end: End
+        self,
+        stream: ArmStreams | PairStreams,
+        metrics: Sequence[ScoredMetric],
+        attributes: SampleAttributes,
+        chosen: Flags,
+        end: End,
     ) -> None:
         pair = metrics[0].scores.pair
-        if isinstance(stream, ArmStream):
+        if isinstance(stream, ArmStreams):
             prepared = prepare(self.measure, metrics, attributes, chosen, end)
             stream.add(prepared)
             if not (self._prepared.problem or self._prepared.note):
@@ -178,6 +192,11 @@ class MeasureInArm:
         elif pair is not None:
             contrast, arms = drop_arms(pair)
             stream.add(*prepare_pair(contrast, arms, attributes, chosen, ends_of_drop(pair, end)))
+
+    @property
+    def _note(self) -> str:
+        """Why nothing is computed; empty if something is."""
+        return self.problem or next(filter(None, (stream.problem for stream in self.streams.values())), "")
 
     def estimate(self, level: float) -> Estimate:
         """Return the estimate, as `targets.estimate` does."""
@@ -202,17 +221,17 @@ class MeasureInArm:
         )
 
     def _measure(self, level: float) -> Measured:
-        if self.problem:
+        if self._note:
             return Measured(None, None, None, "none")
         stream = self.streams["observed"]
-        if isinstance(stream, ArmStream):
+        if isinstance(stream, ArmStreams):
             return stream.estimate(level)
         return estimate_drop(_difference(stream, 1 - level))
 
     def _uneven(self) -> str:
         counts, row = self._counts, row_of(self.measure)
         is_uneven = (
-            counts.replies is not None and len(counts.sizes) > 1 and not counts.is_drop and not any(counts.mixed)
+            counts.replies is not None and len(counts.sizes) > 1 and counts.of_drop is None and not any(counts.mixed)
         )
         if not is_uneven or self.measure.by_sample or row.chances is not None:
             return ""
@@ -231,7 +250,7 @@ class MeasureInArm:
             estimate=self.estimate(1 - alpha),
             evidence=Evidence(observed=observed, worst=worst, best=best, method=method),
             needed=None,
-            note=self.problem
+            note=self._note
             or self._prepared.problem
             or row.no_proof(target, self.facts)
             or note
@@ -240,16 +259,16 @@ class MeasureInArm:
         )
 
     def _bound(self, end: End, alpha: float) -> tuple[BoundedValue, str, str]:
-        if self.problem:
+        if self._note:
             return NOTHING, "none", ""
         stream = self.streams[end]
-        if isinstance(stream, ArmStream):
+        if isinstance(stream, ArmStreams):
             return *stream.bound(alpha), ""
         difference = _difference(stream, alpha)
         return *bound_drop(difference), difference.note if difference else ""
 
 
-def _difference(stream: PairStream, alpha: float) -> Difference | None:
+def _difference(stream: PairStreams, alpha: float) -> Difference | None:
     return without_unfounded_proof(stream.contrast, stream.facts, stream.difference(alpha))
 
 
@@ -261,7 +280,7 @@ class ComparedArms:
     ) -> None:
         """`number` is that of the baseline."""
         self.measure, self.facts, self.candidate, self.number = contrast, facts, candidate, number
-        self.streams: dict[End, PairStream] = {}
+        self.streams: dict[End, PairStreams] = {}
         self.problem = stream_problem(contrast, facts, clustered=clustered, replies=replies)
         self._arms = (_ArmCounts(), _ArmCounts())
         self._pairs = self._lost = self._applicable = self._different = 0
@@ -293,15 +312,14 @@ class ComparedArms:
         self.problem = self.problem or self._declared or self._pairs_problem()
         if self.problem or not self._pairs:
             return
-        self.streams = {"observed": PairStream(self.measure, self.facts)}
+        self.streams = {"observed": open_pair_stream(self.measure, self.facts)}
         if self._lost:
-            self.streams |= {end: PairStream(self.measure, self.facts) for end in ("low", "high")}
+            self.streams |= {end: open_pair_stream(self.measure, self.facts) for end in ("low", "high")}
 
     def _pairs_problem(self) -> str:
         measure, row, applies = self.measure, row_of(self.measure), self.facts.applies
-        for counts in self._arms:
-            if counts.is_drop and (applies == "reply" or counts.unlike_sides) and applies != "sample":
-                return conditional.unlike_sides_text(measure)
+        if any(counts.has_unlike_sides for counts in self._arms):
+            return conditional.unlike_sides_text(measure)
         is_conditional = applies == "reply" or (applies != "sample" and self._different_by_metric[0] > 0)
         if row.is_mean and not row.is_total and is_conditional:
             return refusal(measure, f"{self.facts.name} applies to other samples in each arm")
@@ -385,7 +403,8 @@ class ComparedArms:
     def _no_pairs_text(self) -> str:
         if self.measure.slice and not self._applicable:
             return f"{self.measure.metric} applies to no sample of this slice"
-        return self._value_problem or "no sample was answered by both arms"
+        problems = (stream.problem for stream in self.streams.values())
+        return self._value_problem or next(filter(None, problems), "no sample was answered by both arms")
 
 
 def _with_plans(comparison: Comparison, difference: Difference, *, alpha: float, family_size: int) -> Comparison:

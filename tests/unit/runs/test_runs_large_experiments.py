@@ -216,6 +216,15 @@ def test_other_statistics_have_their_form_for_batches_or_none(store, text):
         check_equal(store)
 
 
+@pytest.mark.parametrize("kind", ["binary", "bounded"])
+def test_rates_of_samples_with_unequal_numbers_of_replies_are_those_of_memory_or_undecided(store, kind):
+    target = parse_target("rate(score >= 0.5) >= 0.3")
+    store_scores(store, *KINDS[kind], repeats=3, lost=0.1, targets=(target,))
+    (result,) = conclude_run(store, most_in_memory=100).experiments[0].targets
+
+    assert "unequal numbers of replies" in result.note or check_equal(store)
+
+
 def test_a_sample_beyond_a_declared_reach_is_found_in_any_batch(store):
     facts, draw = KINDS["reach"]
     store_scores(store, replace(facts, reach=0.5), draw, contrasts=REGRESSION)
