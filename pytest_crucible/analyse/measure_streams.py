@@ -36,16 +36,8 @@ from pytest_crucible.analyse.targets import (
     uneven_text,
     worst_if_inapplicable,
 )
-from pytest_crucible.measures.percentile_streams import PercentilePairStream, PercentileStream
-from pytest_crucible.measures.row import Difference, End, Measured, Prepared
-from pytest_crucible.measures.streams import (
-    ArmStream,
-    PairStream,
-    open_arm_stream,
-    open_pair_stream,
-    refusal,
-    stream_problem,
-)
+from pytest_crucible.measures.stream_limits import refusal
+from pytest_crucible.measures.streams import ArmStream, PairStream, stream_problem
 from pytest_crucible.measures.table import comparison_row, contrast_problem, target_problem
 from pytest_crucible.records import (
     BoundedValue,
@@ -60,9 +52,6 @@ from pytest_crucible.records import (
 )
 from pytest_crucible.stats.exact_sums import ExactSum
 from pytest_crucible.stats.resampling.draws import resolve_for
-
-ArmStreams = ArmStream | PercentileStream
-PairStreams = PairStream | PercentilePairStream
 
 
 @dataclass(slots=True)
@@ -129,7 +118,7 @@ class MeasureInArm:
     ) -> None:
         """`facts` are those of its first metric, `replies` those of each sample."""
         self.measure, self.facts, self.number, self.arm = measure, facts, number, arm
-        self.streams: dict[End, ArmStreams | PairStreams] = {}
+        self.streams: dict[End, ArmStream | PairStream] = {}
         self.problem = stream_problem(measure, facts, clustered=clustered, replies=replies)
         self._counts, self._prepared = _ArmCounts(), Prepared(values=np.empty(0))
         self._worst = worst_if_inapplicable(measure, facts)
@@ -161,11 +150,11 @@ class MeasureInArm:
     def _has_extremes(self) -> bool:
         return isinstance(self.measure, Target) and self._counts.lost > 0
 
-    def _open_stream(self) -> ArmStreams | PairStreams:
+    def _open_stream(self) -> ArmStream | PairStream:
         if self._of_drop is None:
-            return open_arm_stream(self.measure)
+            return ArmStream(self.measure)
         contrast = Contrast(metric=self._of_drop.name, baseline="", margin=0.0)
-        return open_pair_stream(contrast, replace(self._of_drop, reach=None))
+        return PairStream(contrast, replace(self._of_drop, reach=None))
 
     def add(self, table: ScoreTable) -> None:
         """Add the samples of a table to the statistics."""
@@ -177,14 +166,14 @@ class MeasureInArm:
 
     def _add(
         self,
-        stream: ArmStreams | PairStreams,
+        stream: ArmStream | PairStream,
         metrics: Sequence[ScoredMetric],
         attributes: SampleAttributes,
         chosen: Flags,
         end: End,
     ) -> None:
         pair = metrics[0].scores.pair
-        if isinstance(stream, ArmStreams):
+        if isinstance(stream, ArmStream):
             prepared = prepare(self.measure, metrics, attributes, chosen, end)
             stream.add(prepared)
             if not (self._prepared.problem or self._prepared.note):
@@ -224,7 +213,7 @@ class MeasureInArm:
         if self._note:
             return Measured(None, None, None, "none")
         stream = self.streams["observed"]
-        if isinstance(stream, ArmStreams):
+        if isinstance(stream, ArmStream):
             return stream.estimate(level)
         return estimate_drop(_difference(stream, 1 - level))
 
@@ -262,13 +251,13 @@ class MeasureInArm:
         if self._note:
             return NOTHING, "none", ""
         stream = self.streams[end]
-        if isinstance(stream, ArmStreams):
+        if isinstance(stream, ArmStream):
             return *stream.bound(alpha), ""
         difference = _difference(stream, alpha)
         return *bound_drop(difference), difference.note if difference else ""
 
 
-def _difference(stream: PairStreams, alpha: float) -> Difference | None:
+def _difference(stream: PairStream, alpha: float) -> Difference | None:
     return without_unfounded_proof(stream.contrast, stream.facts, stream.difference(alpha))
 
 
@@ -280,7 +269,7 @@ class ComparedArms:
     ) -> None:
         """`number` is that of the baseline."""
         self.measure, self.facts, self.candidate, self.number = contrast, facts, candidate, number
-        self.streams: dict[End, PairStreams] = {}
+        self.streams: dict[End, PairStream] = {}
         self.problem = stream_problem(contrast, facts, clustered=clustered, replies=replies)
         self._arms = (_ArmCounts(), _ArmCounts())
         self._pairs = self._lost = self._applicable = self._different = 0
@@ -312,9 +301,9 @@ class ComparedArms:
         self.problem = self.problem or self._declared or self._pairs_problem()
         if self.problem or not self._pairs:
             return
-        self.streams = {"observed": open_pair_stream(self.measure, self.facts)}
+        self.streams = {"observed": PairStream(self.measure, self.facts)}
         if self._lost:
-            self.streams |= {end: open_pair_stream(self.measure, self.facts) for end in ("low", "high")}
+            self.streams |= {end: PairStream(self.measure, self.facts) for end in ("low", "high")}
 
     def _pairs_problem(self) -> str:
         measure, row, applies = self.measure, row_of(self.measure), self.facts.applies
