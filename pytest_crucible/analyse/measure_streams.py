@@ -36,6 +36,7 @@ from pytest_crucible.analyse.targets import (
     uneven_text,
     worst_if_inapplicable,
 )
+from pytest_crucible.measures.row import Difference, End, Measured, Prepared
 from pytest_crucible.measures.stream_limits import refusal
 from pytest_crucible.measures.streams import ArmStream, PairStream, stream_problem
 from pytest_crucible.measures.table import comparison_row, contrast_problem, target_problem
