@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -280,3 +281,24 @@ def test_a_large_run_says_what_is_left_out(store):
     assert {"worst_samples", "drift"} <= set(sections["large_run"].result.sections)
     assert "260 replies, more than 100, were analysed in batches" in sections["large_run"].view.notes[0].text
     assert "worst_samples" not in sections
+
+
+def test_rows_in_parquet_parts_have_the_same_numbers(store, tmp_path):
+    pytest.importorskip("pyarrow")
+    pytest.importorskip("duckdb")
+    from pytest_crucible.store.part_moves import move_rows
+    from pytest_crucible.store.parts import ResultsFolder
+
+    shares = {"lost": 0.05, "failed": 0.1, "skipped": 0.05, "repeats": 2}
+    store_scores(store, *KINDS["bounded"], **shares, targets=(parse_target("score >= 0.5"),), contrasts=REGRESSION)
+    in_memory = document_of(conclude_run(store))
+    move_rows(store, ResultsFolder(str(tmp_path / "parts")), "first")
+
+    assert document_of(conclude_run(store, most_in_memory=100)) == in_memory
+
+
+def test_a_postgresql_store_has_the_same_numbers(postgresql):
+    with closing(RunStore(postgresql)) as store:
+        store_scores(store, *KINDS["undeclared"], lost=0.05, failed=0.1, groups=20, contrasts=REGRESSION)
+
+        check_equal(store)
