@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_crucible.measures.stream_limits import MOST_REPLIES
+from pytest_crucible.measures.statistic import MOST_REPLIES
 from pytest_crucible.records import MetricFacts, Plan
 from pytest_crucible.records.datasets import SAME_ANSWER
 

@@ -60,7 +60,7 @@ class MeanStream:
 
     @property
     def problem(self) -> str:
-        """Why nothing is computed of the values that were added; empty if something is."""
+        """Return the reason for no result; empty if there is one."""
         return refusal(self.measure, UNEVEN) if self.uneven else ""
 
     def add(self, prepared: Prepared) -> None:
@@ -172,7 +172,7 @@ class MeanStream:
         kind, bounds = self._shape(self.template)
         if self.units.has_several:
             summary = replace(summary, rows=self.units.rows(), groups=self.units.count)
-        return _streamed(summary, kind, bounds)
+        return _declare_arm(summary, kind, bounds)
 
     def _shape(self, template: Prepared) -> tuple[Kind, Numbers]:
         kind, bounds, _ = apply_kind(numeric(template.kind), template.bounds, np.array([]))
@@ -187,7 +187,7 @@ class MeanStream:
             zeros.n, zeros.low, zeros.high = self.samples, 0.0, 0.0
             zeros.distinct, zeros.counts = np.array([0.0]), np.array([self.samples])
             summary = replace(zeros.summary(), groups=summary.groups) if summary.groups is None else summary
-        return _streamed(summary, "binary", (0.0, 1.0))
+        return _declare_arm(summary, "binary", (0.0, 1.0))
 
 
 @dataclass(slots=True)
@@ -217,7 +217,7 @@ class MeanPairStream:
 
     @property
     def problem(self) -> str:
-        """Why nothing is computed of the values that were added; empty if something is."""
+        """Return the reason for no result; empty if there is one."""
         return refusal(self.contrast, UNEVEN) if self.uneven else ""
 
     @property
@@ -333,8 +333,8 @@ class MeanPairStream:
         assert self.values is not None, "values were added"
         summary = self.values.summary()
         reach = None if self.by_ratio else self.template.largest_change
-        arm = _streamed(summary, kind, bounds)
-        differences = _streamed(summary, *shape_of_differences(kind, bounds, reach))
+        arm = _declare_arm(summary, kind, bounds)
+        differences = _declare_arm(summary, *shape_of_differences(kind, bounds, reach))
         return Arms(candidate=arm, baseline=arm, differences=differences, monte_carlo=self.template.monte_carlo)
 
 
@@ -358,7 +358,7 @@ def _cut(prepared: Prepared) -> Iterator[Prepared]:
         )
 
 
-def _streamed(summary: Summary, kind: Kind, bounds: Numbers) -> Streamed:
+def _declare_arm(summary: Summary, kind: Kind, bounds: Numbers) -> Streamed:
     nothing = np.array([], dtype=np.intp)
     clusters = None if summary.groups is None else nothing
     return Streamed(values=np.array([]), kind=kind, bounds=bounds, clusters=clusters, summary=summary)

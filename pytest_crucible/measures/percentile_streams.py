@@ -44,7 +44,7 @@ class PercentileStream:
 
     @property
     def problem(self) -> str:
-        """Why nothing is computed of the values that were added; empty if something is."""
+        """Return the reason for no result; empty if there is one."""
         return refusal(self.measure, GROUPS) if self.uneven else ""
 
     def add(self, prepared: Prepared) -> None:
@@ -106,7 +106,7 @@ class PercentilePairStream:
 
     @property
     def problem(self) -> str:
-        """Why nothing is computed of the values that were added; empty if something is."""
+        """Return the reason for no result; empty if there is one."""
         return self.first.problem or self.second.problem
 
     def add(self, candidate: Prepared, baseline: Prepared) -> None:

@@ -1,11 +1,9 @@
-"""The number of replies from which on a run is analysed in streams, and the note of what is then left undecided."""
+"""The note of a measure that is undecided for more replies than are analysed in memory."""
 
 from __future__ import annotations
 
+from pytest_crucible.measures.statistic import MOST_REPLIES
 from pytest_crucible.records import Measure
-
-MOST_REPLIES = 2_000_000
-"""An experiment of more replies is analysed in streams. So many, with two metrics, take about 1 GiB in memory."""
 
 
 def refusal(measure: Measure, reason: str) -> str:

@@ -51,7 +51,7 @@ class ArmStream:
 
     @property
     def problem(self) -> str:
-        """Why nothing is computed of the values that were added; empty if something is."""
+        """Return the reason for no result; empty if there is one."""
         return self.stream.problem
 
     def add(self, prepared: Prepared) -> None:
@@ -92,7 +92,7 @@ class PairStream:
 
     @property
     def problem(self) -> str:
-        """Why nothing is computed of the values that were added; empty if something is."""
+        """Return the reason for no result; empty if there is one."""
         return self.stream.problem
 
     def add(self, candidate: Prepared, baseline: Prepared) -> None:

@@ -27,7 +27,7 @@ from pytest_crucible.analyse.scores import mark_inapplicable
 from pytest_crucible.analyse.stopping import in_order, keep_answers, skip_samples, stop_early
 from pytest_crucible.analyse.streamed_plan import is_streamed
 from pytest_crucible.features.row import Placed
-from pytest_crucible.measures.stream_limits import MOST_REPLIES
+from pytest_crucible.measures.statistic import MOST_REPLIES
 from pytest_crucible.records import (
     CUT_SHORT,
     Analysis,

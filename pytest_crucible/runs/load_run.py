@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from pytest_crucible import gate
-from pytest_crucible.measures.stream_limits import MOST_REPLIES
+from pytest_crucible.measures.statistic import MOST_REPLIES
 from pytest_crucible.records import Run, Verdict
 from pytest_crucible.records.results import RULES_VERSION, rules_of
 from pytest_crucible.runs.evaluate import analyse_run, concluded_run

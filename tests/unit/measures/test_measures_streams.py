@@ -14,7 +14,7 @@ from run_sizes import choose_examples
 
 from pytest_crucible.measures import means, percentiles, ratios
 from pytest_crucible.measures.row import Column, Observations, Prepared
-from pytest_crucible.measures.stream_limits import MOST_REPLIES
+from pytest_crucible.measures.statistic import MOST_REPLIES
 from pytest_crucible.measures.streams import ArmStream, PairStream, stream_problem
 from pytest_crucible.measures.table import GEOMETRIC, comparison_row
 from pytest_crucible.records import Contrast, Measure, MetricFacts, Target
@@ -97,7 +97,7 @@ def compare_in_memory(contrast, facts, candidate, baseline):
     st.sampled_from(["free", "near", "equal", "shifted"]),
     st.integers(0, 10**6),
 )
-@settings(max_examples=choose_examples(150), deadline=None)
+@settings(max_examples=choose_examples(60), deadline=None)
 def test_a_comparison_has_the_bits_of_memory(kind, n, grouped, likeness, seed):
     rng = np.random.default_rng(seed)
     ours, theirs = draw_values(kind, n, rng), draw_values(kind, n, rng)
@@ -118,7 +118,7 @@ def test_a_comparison_has_the_bits_of_memory(kind, n, grouped, likeness, seed):
 
 
 @given(st.sampled_from(sorted(RANGES)), SIZES, st.booleans(), st.sampled_from(["mean", "count"]), st.integers(0, 10**6))
-@settings(max_examples=choose_examples(150), deadline=None)
+@settings(max_examples=choose_examples(60), deadline=None)
 def test_a_target_has_the_bits_of_memory(kind, n, grouped, statistic, seed):
     rng = np.random.default_rng(seed)
     groups = rng.integers(0, 1 + n // 4, n) if grouped else None
@@ -151,7 +151,7 @@ def prepare_replies(table, there, places):
 
 
 @given(SIZES, st.integers(1, 4), st.booleans(), st.integers(0, 10**6))
-@settings(max_examples=choose_examples(100), deadline=None)
+@settings(max_examples=choose_examples(50), deadline=None)
 def test_a_rate_of_replies_has_the_bits_of_memory_also_where_some_are_lost(n, repeats, some_lost, seed):
     rng = np.random.default_rng(seed)
     table, there = rng.random((n, repeats)), np.ones((n, repeats), dtype=bool)
@@ -175,7 +175,7 @@ def test_a_rate_of_replies_has_the_bits_of_memory_also_where_some_are_lost(n, re
     st.booleans(),
     st.integers(0, 10**6),
 )
-@settings(max_examples=choose_examples(100), deadline=None)
+@settings(max_examples=choose_examples(50), deadline=None)
 def test_percentiles_have_the_bits_of_memory(kind, n, quantile, some_lost, seed):
     rng = np.random.default_rng(seed)
     arms = [
@@ -204,7 +204,7 @@ def test_percentiles_of_groups_are_refused():
     arm = prepare_arm(np.array([1.0, 2.0]), "positive", groups=np.array([0, 0]), keys=None)
     run_passes([stream], lambda: [arm], stream.add)
 
-    assert stream.problem.startswith("p95(m) is not computed above 1,000,000 samples: bounds of a percentile of groups")
+    assert stream.problem.startswith("p95(m) is not computed above 2,000,000 replies: bounds of a percentile of groups")
     assert stream.bound(0.05)[0].value is None
 
 
