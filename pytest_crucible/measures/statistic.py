@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     )
     from pytest_crucible.stats.slices.slicing import Slicing
 
+MOST_REPLIES = 2_000_000
+"""Replies of an experiment that are analysed in memory: with two metrics, they take about 1 GiB. More are in batches."""
 GEOMETRIC_MEANS = "ratio of geometric means"
 RATIO_OF_MEANS = "ratio of means"
 Check = Callable[[Measure, Sequence[MetricFacts]], str]
