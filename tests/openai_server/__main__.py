@@ -41,7 +41,9 @@ def main() -> None:
     parser.add_argument("--behaviour", default="{}", help="JSON: how it answers")
     options = parser.parse_args()
     with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(Punctual())) as runner:
-        runner.run(serve(options.host, options.port, options.certificate, behaving(NORMAL, json.loads(options.behaviour))))
+        runner.run(
+            serve(options.host, options.port, options.certificate, behaving(NORMAL, json.loads(options.behaviour)))
+        )
 
 
 main()
