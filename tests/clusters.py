@@ -23,6 +23,9 @@ import pytest
 
 PORT, CLIENT_PORT = 6379, 10001
 START_S = 120
+PROGRAMS = Path(sys.prefix) / "bin"
+PYTHON = str(PROGRAMS / "python")
+"""The interpreter itself: `sys.executable` of a test is a client of the fork server, which is in no namespace."""
 
 
 @dataclass
@@ -80,7 +83,7 @@ class Cluster:
         is_head = machine is self.machines[0]
         head = ["--head", f"--port={PORT}", f"--ray-client-server-port={CLIENT_PORT}", "--include-dashboard=false"]
         place = [f"--node-ip-address={machine.address}", f"--temp-dir={self.folder / machine.name}"]
-        ray = str(Path(sys.executable).with_name("ray"))
+        ray = str(PROGRAMS / "ray")
         arguments = head if is_head else [f"--address={self.machines[0].address}:{PORT}"]
         command = machine.command(ray, "start", *arguments, *place, "--num-cpus=1", "--disable-usage-stats")
         # Ray itself waits for 30 s only, which a busy machine may need.
@@ -95,7 +98,7 @@ class Cluster:
         self, machine: Machine, *arguments: str, cwd: Path, timeout: float = 300
     ) -> subprocess.CompletedProcess[str]:
         """Run pytest on a machine, as a user does there."""
-        command = machine.command(sys.executable, "-m", "pytest", *arguments)
+        command = machine.command(PYTHON, "-m", "pytest", *arguments)
         return subprocess.run(
             command, env=self.driver_variables(), cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False
         )
@@ -103,9 +106,7 @@ class Cluster:
     def popen(self, machine: Machine, *arguments: str, cwd: Path) -> subprocess.Popen[str]:
         """Start a Python process on a machine."""
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        return subprocess.Popen(
-            machine.command(sys.executable, *arguments), env=self.driver_variables(), cwd=cwd, **pipes
-        )
+        return subprocess.Popen(machine.command(PYTHON, *arguments), env=self.driver_variables(), cwd=cwd, **pipes)
 
     def cut(self, machine: Machine) -> None:
         """Cut the link of a machine."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from clusters import Cluster, python_path, skip_without_clusters, start_cluster
+from clusters import PYTHON, Cluster, python_path, skip_without_clusters, start_cluster
 
 ROOT = Path(__file__).parents[2]
 PORT, SAMPLES = 8123, 300
@@ -35,7 +34,7 @@ def cluster():
 @contextlib.contextmanager
 def serve(cluster: Cluster) -> Iterator[None]:
     arguments = ("-m", "openai_server", "--host", "0.0.0.0", "--port", str(PORT), "--behaviour", '{"latency_s": 0.02}')
-    command = cluster.machines[0].command(sys.executable, *arguments)
+    command = cluster.machines[0].command(PYTHON, *arguments)
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, env=cluster.variables(), **pipes) as server:
         server.stdout.readline()
