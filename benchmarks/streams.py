@@ -90,10 +90,10 @@ def decide(kind: str, rows: int) -> tuple[float, float, float, int]:
         while not stream.is_done:
             parts = [range(part, batches, PROCESSES) for part in range(PROCESSES)]
             peaks, seconds = [], []
-            for part, memory, taken in workers.map(partial(read_part, stream, kind), parts):
+            for part, memory, spent in workers.map(partial(read_part, stream, kind), parts):
                 stream.merge(part)
                 peaks.append(memory)
-                seconds.append(taken)
+                seconds.append(spent)
             stream.end_pass()
             passes, largest, busy = passes + 1, max(largest, sum(peaks)), busy + max(seconds)
         difference = stream.difference(0.05)
@@ -121,10 +121,10 @@ def throughput(name: str, kind: str, grouped: bool) -> Iterator[Figure]:
             stream.add(*batch)
         stream.end_pass()
         passes += 1
-    taken = time.process_time() - started
+    spent = time.process_time() - started
     plain = _cpu(lambda: [float(ours.values.sum()) + float(theirs.values.sum()) for ours, theirs in batches])
-    yield Figure(name=f"{name}: rows, {passes} passes", measured=rows / taken / 1e6, unit="million/s", digits=2)
-    yield Figure(name="- time over numpy's plain sums of both arms", measured=taken / plain, unit="", digits=0)
+    yield Figure(name=f"{name}: rows, {passes} passes", measured=rows / spent / 1e6, unit="million/s", digits=2)
+    yield Figure(name="- time over numpy's plain sums of both arms", measured=spent / plain, unit="", digits=0)
 
 
 def arm_throughput() -> Figure:
@@ -140,12 +140,12 @@ def arm_throughput() -> Figure:
 
 
 def _cpu(call: Callable[[], object]) -> float:
-    taken = math.inf
+    spent = math.inf
     for _ in range(3):
         started = time.process_time()
         call()
-        taken = min(taken, time.process_time() - started)
-    return taken
+        spent = min(spent, time.process_time() - started)
+    return spent
 
 
 def figures() -> Iterator[Figure]:
