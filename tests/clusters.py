@@ -71,6 +71,10 @@ class Cluster:
         tokens = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": self.token} if self.token else {}
         return {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0", **tokens, **self.environment}
 
+    def driver_variables(self) -> dict[str, str]:
+        """Return the environment of a driver on a machine: `auto` would else find any Ray among this machine's processes."""
+        return {**self.variables(), "RAY_ADDRESS": f"{self.machines[0].address}:{PORT}"}
+
     def start_node(self, machine: Machine) -> None:
         """Start Ray on a machine."""
         is_head = machine is self.machines[0]
@@ -93,13 +97,15 @@ class Cluster:
         """Run pytest on a machine, as a user does there."""
         command = machine.command(sys.executable, "-m", "pytest", *arguments)
         return subprocess.run(
-            command, env=self.variables(), cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False
+            command, env=self.driver_variables(), cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False
         )
 
     def popen(self, machine: Machine, *arguments: str, cwd: Path) -> subprocess.Popen[str]:
         """Start a Python process on a machine."""
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        return subprocess.Popen(machine.command(sys.executable, *arguments), env=self.variables(), cwd=cwd, **pipes)
+        return subprocess.Popen(
+            machine.command(sys.executable, *arguments), env=self.driver_variables(), cwd=cwd, **pipes
+        )
 
     def cut(self, machine: Machine) -> None:
         """Cut the link of a machine."""

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.features.scale.executor_options import SCHEME, ExecutorOptions
+from pytest_crucible.features.scale.executor_options import MODE, SCHEME, ExecutorOptions
 from pytest_crucible.features.scale.suite_files import suite_environment
 from pytest_crucible.records.errors import SpecError
 
-MODE, TOKEN = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"
+TOKEN = "RAY_AUTH_TOKEN"
 REACH_S = 5.0
 """Seconds within which the port of a cluster has to answer. Ray itself tries for 15 s and more."""
 
@@ -128,7 +128,11 @@ def connect(options: ExecutorOptions, root: Path) -> Cluster:
 
 def _set_environment(options: ExecutorOptions) -> dict[str, str | None]:
     """Set what Ray reads when it is imported, and return the values before."""
-    values = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+    values = {
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        "RAY_BACKEND_LOG_LEVEL": "error",
+    }
     if options.is_local:
         # Ray gives its workers the lowest priority, and those of a run are not work of the background.
         values["RAY_worker_niceness"] = "0"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.features.row import Command, Placed
-from pytest_crucible.records.errors import SpecError
 
 if TYPE_CHECKING:
     from pytest_crucible.runs.run_analysis import RunAnalysis
@@ -53,7 +52,8 @@ def pytest_crucible_open(session: CrucibleSession) -> None:
         from pytest_crucible.features.scale.shard_session import open_shard
 
         open_shard(session, shard)
-    if session.settings.option("results") and not session.is_worker:
+    # A shard is one file, which `crucible merge` reads.
+    elif session.settings.option("results") and not session.is_worker:
         from pytest_crucible.features.scale.results import open_results
 
         open_results(session)
@@ -61,14 +61,6 @@ def pytest_crucible_open(session: CrucibleSession) -> None:
         from pytest_crucible.features.scale.executor import open_executor
 
         session.config.pluginmanager.register(open_executor(session), EXECUTOR_PLUGIN)
-    where = session.settings.option("results")
-    if where and not session.is_worker:
-        from pytest_crucible.features.scale.results import open_results
-
-        try:
-            session.config.pluginmanager.register(open_results(session, where), "crucible-results")
-        except SpecError as error:
-            session.collection.problems.append(str(error))
 
 
 def pytest_configure_node(node: Any) -> None:
