@@ -98,7 +98,7 @@ def without_times(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_store(suite: Any, name: str, query: str) -> list[tuple[Any, ...]]:
-    connection = sqlite3.connect(suite.path / f"{name}.db")
+    connection = sqlite3.connect(f"file:{suite.path / name}.db?mode=ro", uri=True)
     try:
         return connection.execute(query).fetchall()
     finally:
