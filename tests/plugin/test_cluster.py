@@ -200,7 +200,7 @@ def test_a_worker_that_is_killed_costs_no_reply(cluster, sums):
     assert status == 0, output
     assert document["experiments"][0]["sections"]["nodes"]["nodes"][0]["dealt_again"] >= 1
     assert read_store(sums, "run", "SELECT COUNT(*), COUNT(DISTINCT arm || '-' || position) FROM replies") == [
-        (600, 600)
+        (300, 300)
     ]
     assert read_store(sums, "run", "SELECT COUNT(*) FROM lost") == [(0,)]
 
