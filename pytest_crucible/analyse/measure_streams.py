@@ -92,7 +92,7 @@ class ArmCounts:
 
     @property
     def has_unlike_sides(self) -> bool:
-        """Whether the two means of a drop are of other samples."""
+        """True if the two means of a drop are of other samples."""
         applies = None if self.of_drop is None else self.of_drop.applies
         return applies == "reply" or (self.unlike_sides > 0 and applies != "sample")
 
@@ -183,7 +183,7 @@ class MeasureInArm:
 
     @property
     def _note(self) -> str:
-        """Why nothing is computed; empty if something is."""
+        """The reason why nothing is computed; empty if something is."""
         return self.problem or next(filter(None, (stream.problem for stream in self.streams.values())), "")
 
     def estimate(self, level: float) -> Estimate:
