@@ -15,6 +15,7 @@ from pytest_crucible.measures.percentiles import (
     describe_quantile,
 )
 from pytest_crucible.measures.row import Difference, Measured, Prepared, no_bounds, no_data
+from pytest_crucible.measures.stream_limits import refusal
 from pytest_crucible.measures.table import comparison_row
 from pytest_crucible.records import BoundedValue, Contrast, Measure, MetricFacts
 from pytest_crucible.stats.ranks.quantiles import QuantileArm, share_correlation
@@ -43,8 +44,8 @@ class PercentileStream:
 
     @property
     def problem(self) -> str:
-        """Why nothing is computed of the values that were added; empty if something is."""
-        return GROUPS if self.uneven else ""
+        """Return the reason for no result; empty if there is one."""
+        return refusal(self.measure, GROUPS) if self.uneven else ""
 
     def add(self, prepared: Prepared) -> None:
         """Add what the measure's row has prepared of the samples of a batch."""
@@ -105,7 +106,7 @@ class PercentilePairStream:
 
     @property
     def problem(self) -> str:
-        """Why nothing is computed of the values that were added; empty if something is."""
+        """Return the reason for no result; empty if there is one."""
         return self.first.problem or self.second.problem
 
     def add(self, candidate: Prepared, baseline: Prepared) -> None:

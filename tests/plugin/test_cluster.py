@@ -97,7 +97,7 @@ def without_times(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-def stored(suite: Any, name: str, query: str) -> list[tuple[Any, ...]]:
+def read_store(suite: Any, name: str, query: str) -> list[tuple[Any, ...]]:
     connection = sqlite3.connect(suite.path / f"{name}.db")
     try:
         return connection.execute(query).fetchall()
@@ -116,9 +116,9 @@ def test_workers_of_a_cluster_give_the_results_of_a_plain_session(cluster, sums,
 
     assert status == 0, output
     assert without_times(document) == without_times(plain)
-    assert stored(sums, "run", replies) == stored(sums, "plain", replies)
-    assert stored(sums, "run", texts) == stored(sums, "plain", texts)
-    blocks = stored(sums, "run", "SELECT number, units, dealt FROM blocks ORDER BY number")
+    assert read_store(sums, "run", replies) == read_store(sums, "plain", replies)
+    assert read_store(sums, "run", texts) == read_store(sums, "plain", texts)
+    blocks = read_store(sums, "run", "SELECT number, units, dealt FROM blocks ORDER BY number")
     assert blocks == [(1, 128, 1), (2, 128, 1), (3, 128, 1), (4, 128, 1), (5, 88, 1)]
     # The fixture is set up once a worker, and by the driver, which has the item, too.
     lines = (sums.path / "log.txt").read_text().split("\n")
@@ -196,8 +196,10 @@ def test_a_worker_that_is_killed_costs_no_reply(cluster, sums):
 
     assert status == 0, output
     assert document["experiments"][0]["sections"]["nodes"]["nodes"][0]["dealt_again"] >= 1
-    assert stored(sums, "run", "SELECT COUNT(*), COUNT(DISTINCT arm || '-' || position) FROM replies") == [(600, 600)]
-    assert stored(sums, "run", "SELECT COUNT(*) FROM lost") == [(0,)]
+    assert read_store(sums, "run", "SELECT COUNT(*), COUNT(DISTINCT arm || '-' || position) FROM replies") == [
+        (600, 600)
+    ]
+    assert read_store(sums, "run", "SELECT COUNT(*) FROM lost") == [(0,)]
 
 
 def kill_a_worker(cluster: Cluster, suite: Any) -> None:
@@ -206,6 +208,6 @@ def kill_a_worker(cluster: Cluster, suite: Any) -> None:
     while time.monotonic() < until:
         time.sleep(0.2)
         with contextlib.suppress(sqlite3.OperationalError):
-            if stored(suite, "run", "SELECT COUNT(*) FROM blocks") > [(0,)]:
+            if read_store(suite, "run", "SELECT COUNT(*) FROM blocks") > [(0,)]:
                 os.kill(workers_of(cluster)[0], signal.SIGKILL)
                 return

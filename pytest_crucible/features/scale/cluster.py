@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.features.scale.executor_options import SCHEME, ExecutorOptions
+from pytest_crucible.features.scale.executor_options import MODE, SCHEME, ExecutorOptions
 from pytest_crucible.features.scale.suite_files import suite_environment
 from pytest_crucible.records.errors import SpecError
 
-MODE, TOKEN = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"
+TOKEN = "RAY_AUTH_TOKEN"
 REACH_S = 5.0
 """Seconds within which the port of a cluster has to answer. Ray itself tries for 15 s and more."""
 

@@ -13,6 +13,8 @@ from pytest_crucible.records.errors import SpecError
 
 LOCAL, AUTO, SCHEME = "ray", "auto", "ray://"
 _KEYS = ("per_node", "concurrency")
+MODE = "RAY_AUTH_MODE"
+"""The environment variable that is `token` where Ray serves nobody without its token."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.features.row import Command, Placed
-from pytest_crucible.records.errors import SpecError
 
 if TYPE_CHECKING:
     from pytest_crucible.runs.run_analysis import RunAnalysis
@@ -61,14 +60,6 @@ def pytest_crucible_open(session: CrucibleSession) -> None:
         from pytest_crucible.features.scale.executor import open_executor
 
         session.config.pluginmanager.register(open_executor(session), EXECUTOR_PLUGIN)
-    where = session.settings.option("results")
-    if where and not session.is_worker:
-        from pytest_crucible.features.scale.results import open_results
-
-        try:
-            session.config.pluginmanager.register(open_results(session, where), "crucible-results")
-        except SpecError as error:
-            session.collection.problems.append(str(error))
 
 
 def pytest_configure_node(node: Any) -> None:

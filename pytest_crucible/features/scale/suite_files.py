@@ -1,4 +1,4 @@
-"""How a suite gets to the nodes of a cluster: its files, and the keys that its adapters name."""
+"""The files of a suite that go to the nodes of a cluster, and the keys that its adapters name."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ def suite_environment(root: Path) -> dict[str, Any]:
 
 def key_variables(root: Path) -> dict[str, str]:
     """Return the environment variables that adapters and scorers refer to, with their values. Raises SpecError."""
-    names = {*_USUAL, *_named({name: read_table(root, name) for name in ("adapters", "scorers", "guards")})}
+    names = {*_USUAL, *_find_names({name: read_table(root, name) for name in ("adapters", "scorers", "guards")})}
     return {name: os.environ[name] for name in sorted(names) if name in os.environ}
 
 
-def _named(value: Any, key: str = "") -> Iterator[str]:
+def _find_names(value: Any, key: str = "") -> Iterator[str]:
     if isinstance(value, Mapping):
         for name, inner in value.items():
-            yield from _named(inner, str(name))
+            yield from _find_names(inner, str(name))
     elif isinstance(value, list):
         for inner in value:
-            yield from _named(inner)
+            yield from _find_names(inner)
     elif isinstance(value, str):
         yield from [value] if key.endswith("_env") else _VARIABLE.findall(value)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pytest_crucible.features.scale.cluster import MODE
+from pytest_crucible.features.scale.executor_options import MODE
 from pytest_crucible.features.scale.leases import flush_reports, worker_name
 from pytest_crucible.features.scale.worker_session import BlockCall, WorkerError, WorkerOrder, WorkerSession
 from pytest_crucible.records import Unit

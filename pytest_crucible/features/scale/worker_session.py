@@ -220,7 +220,7 @@ class WorkerSession:
     def _run_session(self) -> None:
         from _pytest.config import _prepareconfig
 
-        config = _prepareconfig([*self._order.arguments, "--capture=sys", "-p", "no:faulthandler"], [self])
+        config = _prepareconfig([*self._order.arguments, "--capture=sys"], [self])
         try:
             self._change_options(config.option)
             config.workerinput = {  # type: ignore[attr-defined]  # as xdist's

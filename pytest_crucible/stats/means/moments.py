@@ -127,7 +127,7 @@ def standard_deviation(array: Array) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """What a t interval needs of independent values: the same for every order of them."""
+    """The sums behind a t interval of independent values, the same for every order of them."""
 
     n: int
     mean: float

@@ -1,4 +1,4 @@
-"""What Gaffke's bound, CR2 and Korn & Graubard's bound need of values: their distinct units, and sums of powers of the others.
+"""The distinct units of values, and sums of powers of the others: all that Gaffke's bound, CR2 and Korn & Graubard's need.
 
 A unit is a value, or a group with its total and its size. Equal units are one row with their number, so that neither order nor
 split of the values changes a bit. More than `MANY` distinct values are reduced to sums of powers around their mean, and to the

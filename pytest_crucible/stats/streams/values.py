@@ -1,4 +1,4 @@
-"""What decides about the values of an arm, or about the differences of pairs, in one or two passes over them.
+"""Sums of the values of an arm, or of the differences of pairs, that decide about them, in one or two passes.
 
 The first pass has counts, the exact sum, the ends and the distinct values as long as they are few; the second one sums around the
 mean, by group and by block. The results are those of `inputs.Observed` to the last bit.

@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_sizes import choose_examples
 
-from pytest_crucible.measures import means, ratios
+from pytest_crucible.measures import means, percentiles, ratios
 from pytest_crucible.measures.row import Column, Observations, Prepared
-from pytest_crucible.measures.streams import MOST_REPLIES, ArmStream, PairStream, stream_problem
+from pytest_crucible.measures.statistic import MOST_REPLIES
+from pytest_crucible.measures.streams import ArmStream, PairStream, stream_problem
 from pytest_crucible.measures.table import GEOMETRIC, comparison_row
 from pytest_crucible.records import Contrast, Measure, MetricFacts, Target
 from pytest_crucible.stats.resampling.draws import MonteCarlo
@@ -96,7 +97,7 @@ def compare_in_memory(contrast, facts, candidate, baseline):
     st.sampled_from(["free", "near", "equal", "shifted"]),
     st.integers(0, 10**6),
 )
-@settings(max_examples=choose_examples(150), deadline=None)
+@settings(max_examples=choose_examples(60), deadline=None)
 def test_a_comparison_has_the_bits_of_memory(kind, n, grouped, likeness, seed):
     rng = np.random.default_rng(seed)
     ours, theirs = draw_values(kind, n, rng), draw_values(kind, n, rng)
@@ -117,7 +118,7 @@ def test_a_comparison_has_the_bits_of_memory(kind, n, grouped, likeness, seed):
 
 
 @given(st.sampled_from(sorted(RANGES)), SIZES, st.booleans(), st.sampled_from(["mean", "count"]), st.integers(0, 10**6))
-@settings(max_examples=choose_examples(150), deadline=None)
+@settings(max_examples=choose_examples(60), deadline=None)
 def test_a_target_has_the_bits_of_memory(kind, n, grouped, statistic, seed):
     rng = np.random.default_rng(seed)
     groups = rng.integers(0, 1 + n // 4, n) if grouped else None
@@ -150,7 +151,7 @@ def prepare_replies(table, there, places):
 
 
 @given(SIZES, st.integers(1, 4), st.booleans(), st.integers(0, 10**6))
-@settings(max_examples=choose_examples(100), deadline=None)
+@settings(max_examples=choose_examples(50), deadline=None)
 def test_a_rate_of_replies_has_the_bits_of_memory_also_where_some_are_lost(n, repeats, some_lost, seed):
     rng = np.random.default_rng(seed)
     table, there = rng.random((n, repeats)), np.ones((n, repeats), dtype=bool)
@@ -165,6 +166,46 @@ def test_a_rate_of_replies_has_the_bits_of_memory_also_where_some_are_lost(n, re
     whole = prepare_replies(table, there, np.arange(n))
     assert str(stream.estimate(0.95)) == str(means.estimate_mean(whole, 0.95))
     assert str(stream.bound(0.05)) == str(means.bound_mean(whole, 0.05))
+
+
+@given(
+    st.sampled_from(["count", "positive", "unbounded"]),
+    st.sampled_from([1, 7, 60, 900, 20_000]),
+    st.sampled_from([0.01, 0.5, 0.95]),
+    st.booleans(),
+    st.integers(0, 10**6),
+)
+@settings(max_examples=choose_examples(50), deadline=None)
+def test_percentiles_have_the_bits_of_memory(kind, n, quantile, some_lost, seed):
+    rng = np.random.default_rng(seed)
+    arms = [
+        replace(
+            prepare_arm(draw_values(kind, n, rng), kind, groups=None, keys=np.arange(n, dtype=np.uint64)),
+            quantile=quantile,
+        )
+        for _ in range(2)
+    ]
+    if some_lost:
+        arms[0].values[: 1 + n // 50] = math.inf
+    facts = MetricFacts(name="m", kind=kind, low=RANGES[kind][0], direction="lower")
+    contrast = Contrast(metric="m", baseline="v1", statistic="quantile", quantile=quantile)
+    pairs, target = PairStream(contrast, facts), ArmStream(contrast)
+
+    read_in_parts(pairs, n, rng, lambda part, places: part.add(*(choose(arm, places) for arm in arms)))
+    read_in_parts(target, n, rng, lambda part, places: part.add(choose(arms[0], places)))
+
+    assert comparable(pairs.difference(0.05)) == comparable(percentiles.compare(arms[1], arms[0], 0.05))
+    assert str(target.estimate(0.95)) == str(percentiles.estimate(arms[0], 0.95))
+    assert str(target.bound(0.05)) == str(percentiles.bound(arms[0], 0.05))
+
+
+def test_percentiles_of_groups_are_refused():
+    stream = ArmStream(Measure(metric="m", statistic="quantile", quantile=0.95))
+    arm = prepare_arm(np.array([1.0, 2.0]), "positive", groups=np.array([0, 0]), keys=None)
+    run_passes([stream], lambda: [arm], stream.add)
+
+    assert stream.problem.startswith("p95(m) is not computed above 2,000,000 replies: bounds of a percentile of groups")
+    assert stream.bound(0.05)[0].value is None
 
 
 def test_lost_values_without_an_end_leave_a_target_without_bounds_and_a_comparison_without_a_value():

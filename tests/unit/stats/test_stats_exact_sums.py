@@ -81,9 +81,9 @@ def test_sums_of_powers_and_the_farthest_values_do_not_depend_on_the_split():
 def test_the_second_moment_around_another_mean_is_that_of_the_values():
     values = np.random.default_rng(7).random(3 * MANY)
     rows = rows_of_values(values)
-    kept = np.setdiff1d(values, rows.totals)
+    others = np.setdiff1d(values, rows.totals)
 
     first, second = rows.core.moments(0.3)
 
-    assert math.isclose(first, math.fsum(kept - 0.3), rel_tol=1e-12)
-    assert math.isclose(second, math.fsum((kept - 0.3) ** 2), rel_tol=1e-12)
+    assert math.isclose(first, math.fsum(others - 0.3), rel_tol=1e-12)
+    assert math.isclose(second, math.fsum((others - 0.3) ** 2), rel_tol=1e-12)

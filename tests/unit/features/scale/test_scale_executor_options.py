@@ -29,7 +29,9 @@ def test_other_values_are_refused_with_what_is_expected(text):
 
 
 def test_one_sample_alone_is_not_sent_from_a_cluster():
-    wrong = [sentence for is_wrong, sentence in check_options({"executor": "ray", "sample": "s1"}) if is_wrong]
+    wrong = [
+        sentence for is_wrong, sentence in check_options({"executor": "ray", "sample": "s1", "shard": None}) if is_wrong
+    ]
 
     assert wrong == [
         "--crucible-executor sends samples from a cluster, and --crucible-sample one from here: leave one out"

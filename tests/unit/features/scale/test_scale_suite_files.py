@@ -1,4 +1,4 @@
-"""What of a suite goes to the nodes of a cluster."""
+"""The files and keys of a suite that go to the nodes of a cluster."""
 
 from __future__ import annotations
 
