@@ -27,8 +27,9 @@ from benchmarks.suite import ROOT
 from pytest_crucible.records import Contrast, MetricFacts, Plan
 from pytest_crucible.records.results import RULES_VERSION
 from pytest_crucible.runs.load_run import load_run
+from pytest_crucible.store.part_manifest import PARTS
 from pytest_crucible.store.part_moves import write_batches
-from pytest_crucible.store.parts import PARTS, ResultsFolder, manifest_rows
+from pytest_crucible.store.parts import ResultsFolder, manifest_rows
 from pytest_crucible.store.runs import RunStore
 
 CACHE = Path(tempfile.gettempdir()) / "crucible-large-runs"

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.figures import Figure, show
@@ -33,7 +33,7 @@ def figures(observations: int) -> Iterator[Figure]:
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
         samples = observations // (len(ARMS) * len(METRICS))
-        files = [write_shard(place, number, samples) for number in range(1, SHARDS + 1)]
+        files = write_shards(place, samples)
         wall_s, cpu_s, peak_mib = merge(place, files)
         copied_s = copy_by_sqlite(place, files)
     name = f"{SHARDS} shards, {observations:,} observations"
@@ -44,14 +44,35 @@ def figures(observations: int) -> Iterator[Figure]:
     yield Figure(name="- wall time, in times that of SQLite's copy", measured=wall_s / copied_s, unit="x")
 
 
-def write_shard(place: Path, number: int, samples: int) -> str:
-    """Write the file of a shard as a session would; its replies and scores by SQL, which takes a tenth of the time."""
-    path = place / f"crucible-shard-{number}-of-{SHARDS}.db"
-    options = {"shard": f"{number}/{SHARDS}", "alpha": DEFAULT_ALPHA, "seed": 0, "strict": False}
-    options |= {"undecided": "warn", "memory": "off"}
+def write_shards(place: Path, samples: int) -> list[str]:
+    """Write the files as sessions would: one with the dataset and its copies, and by SQL the replies and scores of each."""
+    first = write_dataset(place / "shard.db", samples)
+    names = [f"crucible-shard-{number}-of-{SHARDS}.db" for number in range(1, SHARDS + 1)]
+    for number, name in enumerate(names):
+        shutil.copy(first, place / name)
+        with contextlib.closing(sqlite3.connect(place / name)) as connection, connection:
+            own = {"run": f"shard{number}", "shard": f"{number + 1}/{SHARDS}"}
+            connection.execute(
+                "UPDATE runs SET id = :run, manifest = json_set(manifest, '$.settings.shard', :shard)", own
+            )
+            own["selected"] = len(range(number, samples, SHARDS))
+            connection.execute("UPDATE experiments SET run = :run, plan = json_set(plan, '$.selected', :selected)", own)
+            for k in range(len(ARMS)):
+                values = {"arm": k + 1, "k": k, "number": number, "shards": SHARDS, "samples": samples}
+                connection.execute(_REPLIES, values)
+                for metric, value, is_bool in (("right", "(position * 7 + :k) % 10 < 7 + :k", 1), ("score", _SCORE, 0)):
+                    connection.execute(
+                        _OBSERVATIONS.format(value=value), values | {"metric": metric, "is_bool": is_bool}
+                    )
+    return names
+
+
+def write_dataset(path: Path, samples: int) -> Path:
+    """Write a store with a run that has no replies."""
+    options = {"shard": "", "alpha": DEFAULT_ALPHA, "seed": 0, "strict": False, "undecided": "warn", "memory": "off"}
     with contextlib.closing(RunStore(str(path))) as store:
         store.begin_run(
-            f"shard{number}",
+            "shard",
             started="2026-01-01T00:00:00+00:00",
             seed=0,
             alpha=DEFAULT_ALPHA,
@@ -60,17 +81,12 @@ def write_shard(place: Path, number: int, samples: int) -> str:
             manifest={"command": [], "settings": options},
         )
         dataset = [Sample(id=f"sample-{k}", input=f"Is {k} a number?", expected="yes") for k in range(samples)]
-        selected = len(range(number - 1, samples, SHARDS))
-        key = store.add_experiment(f"shard{number}", replace(plan(samples), selected=selected), dataset)
-        arms = [store.add_arm(key, k, name, name) for k, name in enumerate(ARMS)]
-        with store.begin() as connection:
-            for k, arm in enumerate(arms):
-                connection.execute(_REPLIES, arm=arm, k=k, number=number - 1, shards=SHARDS, samples=samples)
-                for metric, value, is_bool in (("right", "(position * 7 + :k) % 10 < 7 + :k", 1), ("score", _SCORE, 0)):
-                    connection.execute(_OBSERVATIONS.format(value=value), arm=arm, k=k, metric=metric, is_bool=is_bool)
+        key = store.add_experiment("shard", plan(samples), dataset)
+        assert [store.add_arm(key, k, name, name) for k, name in enumerate(ARMS)] == [1, 2]
         store.finish_experiment(key)
-        store.end_run(f"shard{number}", finished="2026-01-01T01:00:00+00:00", status="finished")
-    return path.name
+        store.end_run("shard", finished="2026-01-01T01:00:00+00:00", status="finished")
+        store.set_exit_status("shard", 0)
+    return path
 
 
 _REPLIES = """

@@ -21,7 +21,7 @@ def figures() -> list[Figure]:
     found = [_figure("SQLite", sqlite, at_least=20_000)]
     if not postgresql_server.missing():
         with postgresql_server.server() as server:
-            found.append(_figure("PostgreSQL", _per_second(server.url), at_least=10_000))
+            found.append(_figure("PostgreSQL", _per_second(server.url), at_least=40_000))
     return found
 
 

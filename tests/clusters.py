@@ -23,6 +23,9 @@ import pytest
 
 PORT, CLIENT_PORT = 6379, 10001
 START_S = 120
+PROGRAMS = Path(sys.prefix) / "bin"
+PYTHON = str(PROGRAMS / "python")
+"""The interpreter itself: `sys.executable` of a test is a client of the fork server, which is in no namespace."""
 
 
 @dataclass
@@ -71,12 +74,16 @@ class Cluster:
         tokens = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": self.token} if self.token else {}
         return {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0", **tokens, **self.environment}
 
+    def driver_variables(self) -> dict[str, str]:
+        """Return the environment of a driver on a machine: `auto` would else find any Ray among this machine's processes."""
+        return {**self.variables(), "RAY_ADDRESS": f"{self.machines[0].address}:{PORT}"}
+
     def start_node(self, machine: Machine) -> None:
         """Start Ray on a machine."""
         is_head = machine is self.machines[0]
         head = ["--head", f"--port={PORT}", f"--ray-client-server-port={CLIENT_PORT}", "--include-dashboard=false"]
         place = [f"--node-ip-address={machine.address}", f"--temp-dir={self.folder / machine.name}"]
-        ray = str(Path(sys.executable).with_name("ray"))
+        ray = str(PROGRAMS / "ray")
         arguments = head if is_head else [f"--address={self.machines[0].address}:{PORT}"]
         command = machine.command(ray, "start", *arguments, *place, "--num-cpus=1", "--disable-usage-stats")
         # Ray itself waits for 30 s only, which a busy machine may need.
@@ -91,15 +98,15 @@ class Cluster:
         self, machine: Machine, *arguments: str, cwd: Path, timeout: float = 300
     ) -> subprocess.CompletedProcess[str]:
         """Run pytest on a machine, as a user does there."""
-        command = machine.command(sys.executable, "-m", "pytest", *arguments)
+        command = machine.command(PYTHON, "-m", "pytest", *arguments)
         return subprocess.run(
-            command, env=self.variables(), cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False
+            command, env=self.driver_variables(), cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False
         )
 
     def popen(self, machine: Machine, *arguments: str, cwd: Path) -> subprocess.Popen[str]:
         """Start a Python process on a machine."""
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        return subprocess.Popen(machine.command(sys.executable, *arguments), env=self.variables(), cwd=cwd, **pipes)
+        return subprocess.Popen(machine.command(PYTHON, *arguments), env=self.driver_variables(), cwd=cwd, **pipes)
 
     def cut(self, machine: Machine) -> None:
         """Cut the link of a machine."""

@@ -1,4 +1,4 @@
-"""Estimates, targets and comparisons of a run larger than memory, from score tables of consecutive samples.
+"""Estimates and targets of a run larger than memory, from score tables of consecutive samples.
 
 Each of them counts its samples while the tables are made (`count`). Then its statistics take the tables in one or more passes
 (`add`). Results are those of `targets` and `comparisons`, without what needs all values at once: effect sizes, a warning about
@@ -15,7 +15,7 @@ import numpy as np
 
 from pytest_crucible.analyse import conditional
 from pytest_crucible.analyse.analysis import ScoreTable
-from pytest_crucible.analyse.comparisons import NOTHING, bounded_value, prepare_pair, with_difference, worst_and_best
+from pytest_crucible.analyse.comparisons import NOTHING, prepare_pair
 from pytest_crucible.analyse.scores import Flags
 from pytest_crucible.analyse.statistics import (
     SampleAttributes,
@@ -37,11 +37,11 @@ from pytest_crucible.analyse.targets import (
     worst_if_inapplicable,
 )
 from pytest_crucible.measures.row import Difference, End, Measured, Prepared
-from pytest_crucible.measures.streams import ArmStream, PairStream, refusal, stream_problem
-from pytest_crucible.measures.table import comparison_row, contrast_problem, target_problem
+from pytest_crucible.measures.stream_limits import refusal
+from pytest_crucible.measures.streams import ArmStream, PairStream, stream_problem
+from pytest_crucible.measures.table import target_problem
 from pytest_crucible.records import (
     BoundedValue,
-    Comparison,
     Contrast,
     Estimate,
     Evidence,
@@ -51,13 +51,10 @@ from pytest_crucible.records import (
     TargetResult,
 )
 from pytest_crucible.stats.exact_sums import ExactSum
-from pytest_crucible.stats.resampling.draws import resolve_for
-
-Stream = ArmStream | PairStream
 
 
 @dataclass(slots=True)
-class _ArmCounts:
+class ArmCounts:
     """Counts of the samples of one arm, and of their replies."""
 
     scored: int = 0
@@ -68,10 +65,11 @@ class _ArmCounts:
     replies: int | None = None
     """Scored ones; None where samples have one."""
     sizes: set[int] = field(default_factory=set)
-    """The numbers of replies that samples have, in each reading of them."""
+    """The numbers of scored replies that samples have."""
     unlike_sides: int = 0
     """Samples of which a drop has one side alone."""
-    is_drop: bool = False
+    of_drop: MetricFacts | None = None
+    """The facts of the metric that a drop is of."""
 
     def add(self, measure: Measure, metrics: Sequence[ScoredMetric]) -> tuple[Flags, Flags]:
         """Count samples, and return those that are scored, and those that the metrics apply to."""
@@ -86,25 +84,24 @@ class _ArmCounts:
             counts = _count_replies(units.values[scored])
             self.replies = (self.replies or 0) + int(counts.sum())
             self.sizes |= set(np.unique(counts).tolist())
-            self.sizes |= (
-                set(np.unique(_count_replies(units.low[~inapplicable])).tolist())
-                if row_of(measure).of_replies
-                else set()
-            )
         if pair is not None:
-            self.is_drop = True
+            self.of_drop = pair.facts
             _, (twins, originals) = drop_arms(pair)
             self.unlike_sides += conditional.applies_differently(twins, originals)
         return scored, ~inapplicable
+
+    @property
+    def has_unlike_sides(self) -> bool:
+        """Whether the two means of a drop are of other samples."""
+        applies = None if self.of_drop is None else self.of_drop.applies
+        return applies == "reply" or (self.unlike_sides > 0 and applies != "sample")
 
     def problem(self, measure: Measure, facts: MetricFacts) -> str:
         """Explain why these replies have no statistic in parts; empty if they have one."""
         if any(self.mixed):
             return refusal(measure, f"{facts.name} applies to some replies only of a sample")
-        if self.is_drop and facts.applies != "sample" and (facts.applies == "reply" or self.unlike_sides):
+        if self.has_unlike_sides:
             return refusal(measure, f"{facts.name} applies to other samples on one side")
-        if row_of(measure).of_replies and len(self.sizes) > 1:
-            return refusal(measure, "samples have unequal numbers of replies")
         return ""
 
 
@@ -120,18 +117,20 @@ class MeasureInArm:
     ) -> None:
         """`facts` are those of its first metric, `replies` those of each sample."""
         self.measure, self.facts, self.number, self.arm = measure, facts, number, arm
-        self.streams: dict[End, Stream] = {}
+        self.streams: dict[End, ArmStream | PairStream] = {}
         self.problem = stream_problem(measure, facts, clustered=clustered, replies=replies)
-        self._counts, self._prepared = _ArmCounts(), Prepared(values=np.empty(0))
+        self._counts, self._prepared = ArmCounts(), Prepared(values=np.empty(0))
         self._worst = worst_if_inapplicable(measure, facts)
         self._filled, self._filled_samples = ExactSum(), 0
-        self._is_drop = False
+        self._of_drop: MetricFacts | None = None
+        """The facts of the metric that a drop is of."""
 
     def count(self, table: ScoreTable) -> None:
         """Count the samples of a table."""
         metrics = table.arm(self.measure, self.number)
         self._counts.add(self.measure, metrics)
-        self._is_drop = pair_of(self.measure, metrics, table.attributes_of(self.measure)) is not None
+        pair = pair_of(self.measure, metrics, table.attributes_of(self.measure))
+        self._of_drop = pair and pair.facts
         if self._worst is not None:
             scores = metrics[0].scores
             values = np.where(scores.inapplicable, self._worst, scores.values)
@@ -150,11 +149,11 @@ class MeasureInArm:
     def _has_extremes(self) -> bool:
         return isinstance(self.measure, Target) and self._counts.lost > 0
 
-    def _open_stream(self) -> Stream:
-        if not self._is_drop:
+    def _open_stream(self) -> ArmStream | PairStream:
+        if self._of_drop is None:
             return ArmStream(self.measure)
-        contrast = Contrast(metric=self.facts.name, baseline="", margin=0.0)
-        return PairStream(contrast, replace(self.facts, reach=None))
+        contrast = Contrast(metric=self._of_drop.name, baseline="", margin=0.0)
+        return PairStream(contrast, replace(self._of_drop, reach=None))
 
     def add(self, table: ScoreTable) -> None:
         """Add the samples of a table to the statistics."""
@@ -165,7 +164,12 @@ class MeasureInArm:
                 self._add(stream, metrics, attributes, chosen, end)
 
     def _add(
-        self, stream: Stream, metrics: Sequence[ScoredMetric], attributes: SampleAttributes, chosen: Flags, end: End
+        self,
+        stream: ArmStream | PairStream,
+        metrics: Sequence[ScoredMetric],
+        attributes: SampleAttributes,
+        chosen: Flags,
+        end: End,
     ) -> None:
         pair = metrics[0].scores.pair
         if isinstance(stream, ArmStream):
@@ -176,6 +180,11 @@ class MeasureInArm:
         elif pair is not None:
             contrast, arms = drop_arms(pair)
             stream.add(*prepare_pair(contrast, arms, attributes, chosen, ends_of_drop(pair, end)))
+
+    @property
+    def _note(self) -> str:
+        """Why nothing is computed; empty if something is."""
+        return self.problem or next(filter(None, (stream.problem for stream in self.streams.values())), "")
 
     def estimate(self, level: float) -> Estimate:
         """Return the estimate, as `targets.estimate` does."""
@@ -200,17 +209,17 @@ class MeasureInArm:
         )
 
     def _measure(self, level: float) -> Measured:
-        if self.problem:
+        if self._note:
             return Measured(None, None, None, "none")
         stream = self.streams["observed"]
         if isinstance(stream, ArmStream):
             return stream.estimate(level)
-        return estimate_drop(_difference(stream, 1 - level))
+        return estimate_drop(read_difference(stream, 1 - level))
 
     def _uneven(self) -> str:
         counts, row = self._counts, row_of(self.measure)
         is_uneven = (
-            counts.replies is not None and len(counts.sizes) > 1 and not counts.is_drop and not any(counts.mixed)
+            counts.replies is not None and len(counts.sizes) > 1 and counts.of_drop is None and not any(counts.mixed)
         )
         if not is_uneven or self.measure.by_sample or row.chances is not None:
             return ""
@@ -229,7 +238,7 @@ class MeasureInArm:
             estimate=self.estimate(1 - alpha),
             evidence=Evidence(observed=observed, worst=worst, best=best, method=method),
             needed=None,
-            note=self.problem
+            note=self._note
             or self._prepared.problem
             or row.no_proof(target, self.facts)
             or note
@@ -238,163 +247,15 @@ class MeasureInArm:
         )
 
     def _bound(self, end: End, alpha: float) -> tuple[BoundedValue, str, str]:
-        if self.problem:
+        if self._note:
             return NOTHING, "none", ""
         stream = self.streams[end]
         if isinstance(stream, ArmStream):
             return *stream.bound(alpha), ""
-        difference = _difference(stream, alpha)
+        difference = read_difference(stream, alpha)
         return *bound_drop(difference), difference.note if difference else ""
 
 
-def _difference(stream: PairStream, alpha: float) -> Difference | None:
+def read_difference(stream: PairStream, alpha: float) -> Difference | None:
+    """Return the difference of a stream that has had its passes, without proof where the metric's declaration allows none."""
     return without_unfounded_proof(stream.contrast, stream.facts, stream.difference(alpha))
-
-
-class ComparedArms:
-    """A comparison of two arms on the samples that both have."""
-
-    def __init__(
-        self, contrast: Contrast, facts: MetricFacts, candidate: str, number: int, *, clustered: bool, replies: int
-    ) -> None:
-        """`number` is that of the baseline."""
-        self.measure, self.facts, self.candidate, self.number = contrast, facts, candidate, number
-        self.streams: dict[End, PairStream] = {}
-        self.problem = stream_problem(contrast, facts, clustered=clustered, replies=replies)
-        self._arms = (_ArmCounts(), _ArmCounts())
-        self._pairs = self._lost = self._applicable = self._different = 0
-        self._different_by_metric: list[int] = []
-        self._sizes, self._zeros = [0, 0], [0, 0]
-        self._value_problem = self._declared = ""
-
-    def count(self, table: ScoreTable) -> None:
-        """Count the pairs of a table."""
-        arms = table.arm(self.measure, 0), table.arm(self.measure, self.number)
-        (scored, applies), (other_scored, other_applies) = (
-            counts.add(self.measure, metrics) for counts, metrics in zip(self._arms, arms, strict=True)
-        )
-        applicable = applies & other_applies
-        self._pairs += int((scored & other_scored).sum())
-        self._applicable += int(applicable.sum())
-        self._lost += int(((lost_samples(arms[0]) | lost_samples(arms[1])) & applicable).sum())
-        self._different += conditional.applies_differently(*arms)
-        by_metric = (conditional.applies_differently([ours], [theirs]) for ours, theirs in zip(*arms, strict=True))
-        self._different_by_metric = [
-            before + now for before, now in zip_longest(self._different_by_metric, by_metric, fillvalue=0)
-        ]
-
-    def open(self, alpha: float, family_size: int, seed: int) -> None:
-        """Open the statistics that take the tables, after all samples were counted."""
-        self._monte_carlo = resolve_for(alpha, family_size, seed)
-        # Each metric of a measure has its declaration; those of several metrics have no comparison in parts.
-        self._declared = conditional.wrong_declaration(self.facts, self._different_by_metric[0], self._arms[0].mixed[0])
-        self.problem = self.problem or self._declared or self._pairs_problem()
-        if self.problem or not self._pairs:
-            return
-        self.streams = {"observed": PairStream(self.measure, self.facts)}
-        if self._lost:
-            self.streams |= {end: PairStream(self.measure, self.facts) for end in ("low", "high")}
-
-    def _pairs_problem(self) -> str:
-        measure, row, applies = self.measure, row_of(self.measure), self.facts.applies
-        for counts in self._arms:
-            if counts.is_drop and (applies == "reply" or counts.unlike_sides) and applies != "sample":
-                return conditional.unlike_sides_text(measure)
-        is_conditional = applies == "reply" or (applies != "sample" and self._different_by_metric[0] > 0)
-        if row.is_mean and not row.is_total and is_conditional:
-            return refusal(measure, f"{self.facts.name} applies to other samples in each arm")
-        if self._different:
-            return conditional.unpaired_text(measure, self._different)
-        return next(filter(None, (counts.problem(measure, self.facts) for counts in self._arms)), "")
-
-    def add(self, table: ScoreTable) -> None:
-        """Add the pairs of a table to the statistics."""
-        arms = table.arm(self.measure, 0), table.arm(self.measure, self.number)
-        attributes = replace(table.attributes_of(self.measure), monte_carlo=self._monte_carlo)
-        scored = scored_samples(arms[0]) & scored_samples(arms[1])
-        applicable = ~inapplicable_samples(arms[0]) & ~inapplicable_samples(arms[1])
-        low, high = worst_and_best(self.measure, self.facts)
-        ends: dict[End, tuple[End, End]] = {
-            "observed": ("observed", "observed"),
-            "low": (low, high),
-            "high": (high, low),
-        }
-        for end, stream in self.streams.items():
-            if not stream.is_done:
-                chosen = scored if end == "observed" else applicable
-                pair = prepare_pair(self.measure, arms, attributes, chosen, ends[end])
-                stream.add(*pair)
-                if end == "observed":
-                    self._check(pair)
-
-    def _check(self, pair: tuple[Prepared, Prepared]) -> None:
-        for number, arm in enumerate(pair):
-            self._sizes[number] += arm.values.size
-            self._zeros[number] += int(np.count_nonzero(arm.values <= 0))
-            self._value_problem = self._value_problem or arm.problem
-
-    def _invalid(self) -> str:
-        """Explain values that cannot be compared, of which those that are not above 0 were counted."""
-        if not (any(self._zeros) or self._value_problem):
-            return ""
-        stand_ins = {}
-        for name, size, zeros in zip((self.candidate, self.measure.baseline), self._sizes, self._zeros, strict=True):
-            # One byte a value.
-            values = np.ones(size, dtype=np.int8)
-            values[:zeros] = 0
-            stand_ins[name] = Prepared(values=values, problem=self._value_problem)  # type: ignore[arg-type]
-        return comparison_row(self.measure, self.facts).check_values(self.measure, stand_ins)
-
-    def result(self, alpha: float, family_size: int, *, plans: bool) -> Comparison:
-        """Return the comparison, as `comparisons.compare` does."""
-        contrast = self.measure
-        undecided = Comparison(
-            contrast=contrast,
-            candidate=self.candidate,
-            pairs=self._pairs,
-            lost=self._lost,
-            method="none",
-            evidence=Evidence(observed=NOTHING, worst=NOTHING, best=NOTHING, method="none"),
-            note="" if self._declared else self.problem,
-            suite_error=self._declared,
-        )
-        if self.problem:
-            return undecided
-        invalid = self._invalid()
-        differences: dict[End, Difference | None] = {
-            end: None if invalid else _difference(stream, alpha) for end, stream in self.streams.items()
-        }
-        observed = differences.get("observed")
-        readings = {end: bounded_value(difference) for end, difference in differences.items()}
-        first = readings.get("observed", NOTHING)
-        result = replace(
-            undecided,
-            higher_is_better=row_of(contrast).higher_is_better(contrast, self.facts),
-            evidence=Evidence(
-                observed=first, worst=readings.get("low", first), best=readings.get("high", first), method="none"
-            ),
-            suite_error=(contrast_problem(contrast, self.facts) if self._pairs else "") or invalid,
-        )
-        if observed is None:
-            return replace(result, method="no pairs", note=invalid or self._no_pairs_text())
-        result = with_difference(result, observed, alpha)
-        return _with_plans(result, observed, alpha=alpha, family_size=family_size) if plans else result
-
-    def _no_pairs_text(self) -> str:
-        if self.measure.slice and not self._applicable:
-            return f"{self.measure.metric} applies to no sample of this slice"
-        return self._value_problem or "no sample was answered by both arms"
-
-
-def _with_plans(comparison: Comparison, difference: Difference, *, alpha: float, family_size: int) -> Comparison:
-    """Return the comparison with what these samples could show, and with those that would decide where moments plan them."""
-    # Its power analysis needs most of scipy, which a session without a comparison does not load.
-    from pytest_crucible.analyse.next_run import detectable_difference, samples_to_decide
-
-    contrast = comparison.contrast
-    by_moments = contrast.alternative == "regression" and contrast.limit is None and not difference.ratio
-    needed = None
-    if by_moments or difference.discordance is not None:
-        needed = samples_to_decide(difference, contrast, alpha=alpha, family_size=family_size)
-    level = alpha / family_size if contrast.shares_alpha else alpha
-    return replace(comparison, detectable=detectable_difference(difference, level), needed=needed)

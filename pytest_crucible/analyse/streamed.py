@@ -15,7 +15,8 @@ from pytest_crucible.analyse.analysis import (
     numeric_facts,
     score_metrics,
 )
-from pytest_crucible.analyse.measure_streams import ComparedArms, MeasureInArm
+from pytest_crucible.analyse.compared_streams import ComparedArms
+from pytest_crucible.analyse.measure_streams import MeasureInArm
 from pytest_crucible.analyse.reach import find_refuted_reaches
 from pytest_crucible.analyse.spilled_scores import SpilledScores
 from pytest_crucible.analyse.statistics import SampleAttributes, mean_of

@@ -14,8 +14,8 @@ from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import DatasetError
 from pytest_crucible.records.row_files import ending, json_row, open_parquet
 
-# A sample in memory takes as many bytes as in its file, and 4 us to unpack; from the file it takes 12 us
-# (`python -m benchmarks.large_dataset`), which is as much as the engine's own time.
+# A sample in memory takes about as many bytes as in its file. From the file, planning takes 1.3 times as long and reading one of
+# them 4 times (`python -m benchmarks.large_dataset`), which is not worth it for less memory than a session has anyway.
 INDEXED_BYTES = 100_000_000
 
 

@@ -152,7 +152,9 @@ def _unit_tables() -> tuple[str, ...]:
 def _delete_in_parts(store: RunStore, table: str, where: str, order: str, **values: Any) -> None:
     """Delete the rows that meet a condition, in ranges of the column by which an index has them in order."""
     # Ranges of numbers, because PostgreSQL would sort all that is left to find the 50,000th row of a table without statistics.
-    first, last = store.first(f"SELECT MIN({order}), MAX({order}) FROM {table} WHERE {where}", **values)
+    # Two queries, because SQLite finds either end at once, and both only by reading all.
+    ends = (f"(SELECT {end}({order}) FROM {table} WHERE {where})" for end in ("MIN", "MAX"))
+    first, last = store.first(f"SELECT {', '.join(ends)}", **values)
     statement = f"DELETE FROM {table} WHERE {where} AND {order} >= :first AND {order} < :end"
     step = FIRST_STEP
     while last is not None and first <= last:
@@ -160,7 +162,10 @@ def _delete_in_parts(store: RunStore, table: str, where: str, order: str, **valu
             deleted = connection.execute(statement, **values, first=first, end=first + step).rowcount
         first += step
         # A sample may have one row, or one for each metric of each repeat; and other runs have events between those of a run.
-        step = step * 2 if deleted < PART_ROWS // 2 else max(step // 2, 1) if deleted > PART_ROWS else step
+        if deleted < PART_ROWS // 2:
+            step = min(step * 2, 10 * PART_ROWS)
+        elif deleted > PART_ROWS:
+            step = max(step // 2, 1)
         time.sleep(PAUSE_S)
 
 

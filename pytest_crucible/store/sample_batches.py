@@ -5,6 +5,7 @@ Positions of a batch count from its first sample. Columns are arrays: an object 
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -96,7 +97,7 @@ class StoredBatches:
     def read(self, size: int, *, with_expected: bool) -> Iterator[SampleBatch]:
         """Yield batches of so many samples, in the dataset's order."""
         scanned = self._scan()
-        with self._store.connect() as connection:
+        with self._store.connect() as connection, contextlib.closing(scanned) if scanned else contextlib.nullcontext():
             for start in range(0, self.samples, size):
                 stop = min(start + size, self.samples)
                 rows = scanned.pop_until(stop) if scanned else {}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Generator, Mapping
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,11 @@ class ScannedRows:
         """Return the rows of each table below a position, without those that were returned before."""
         return {name: scan.pop_until(stop) for name, scan in self._scans.items()}
 
+    def close(self) -> None:
+        """Return the connections of the scans, which may not have ended."""
+        for scan in self._scans.values():
+            scan.ranges.close()
+
     def _read_values(self, rows: pa.Table) -> Columns:
         metrics = rows["metric"].unify_dictionaries().combine_chunks()
         numbers = [self.metrics.setdefault(name, len(self.metrics)) for name in metrics.dictionary.to_pylist()]
@@ -64,12 +69,12 @@ class _Scan:
         self, store: RunStore, run: str, table: Table, columns: tuple[str, ...], read: Callable[[Any], Columns]
     ) -> None:
         ranges = scan_rows(store, run, table, ("arm", "position", "epoch", *columns))
-        self._ranges: Iterator[tuple[int, Any]] = iter(ranges)
+        self.ranges = cast("Generator[tuple[int, Any], None, None]", ranges)
         self._read, self._last = read, -1
         self._rows: list[Columns] = []
 
     def pop_until(self, stop: int) -> Columns:
-        while self._last < stop - 1 and (following := next(self._ranges, None)) is not None:
+        while self._last < stop - 1 and (following := next(self.ranges, None)) is not None:
             self._last, rows = following
             units = {name: rows[name].to_numpy() for name in ("arm", "position", "epoch")}
             self._rows.append({**units, **self._read(rows)})

@@ -21,13 +21,13 @@ class Punctual(selectors.DefaultSelector):
         return super().select(timeout and max(0.0, timeout - 0.001))
 
 
-async def serve(port: int, certificate: str | None, behaviour: Behaviour) -> None:
+async def serve(host: str, port: int, certificate: str | None, behaviour: Behaviour) -> None:
     loop, service = asyncio.get_running_loop(), Service(behaviour)
     context = None
     if certificate:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate)
-    server = await loop.create_server(lambda: Connection(service), "127.0.0.1", port, ssl=context, backlog=4096)
+    server = await loop.create_server(lambda: Connection(service), host, port, ssl=context, backlog=4096)
     print(server.sockets[0].getsockname()[1], flush=True)
     async with server:
         await loop.run_in_executor(None, sys.stdin.read)
@@ -36,11 +36,14 @@ async def serve(port: int, certificate: str | None, behaviour: Behaviour) -> Non
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=0, help="a free one by default")
+    parser.add_argument("--host", default="127.0.0.1", help="the address that it listens on")
     parser.add_argument("--certificate", help="file of key and certificate: serve over TLS")
     parser.add_argument("--behaviour", default="{}", help="JSON: how it answers")
     options = parser.parse_args()
     with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(Punctual())) as runner:
-        runner.run(serve(options.port, options.certificate, behaving(NORMAL, json.loads(options.behaviour))))
+        runner.run(
+            serve(options.host, options.port, options.certificate, behaving(NORMAL, json.loads(options.behaviour)))
+        )
 
 
 main()

@@ -123,7 +123,10 @@ def test_workers_of_a_cluster_give_the_results_of_a_plain_session(cluster, sums,
     # The fixture is set up once a worker, and by the driver, which has the item, too.
     lines = (sums.path / "log.txt").read_text().split("\n")
     assert lines.count("torn down") == lines.count("set up") <= 1 + workers
-    assert not workers_of(cluster)
+    until = time.monotonic() + 10
+    while workers_of(cluster) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert workers_of(cluster) == []
 
 
 def test_a_session_starts_a_local_cluster_and_leaves_nothing_behind(sums):

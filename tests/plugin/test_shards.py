@@ -249,7 +249,7 @@ def groups_in(path):
         connection.close()
 
 
-def test_joined_tests_are_divided_by_their_items(suite, merge):
+def test_joined_tests_are_divided_by_their_items(suite, merge, run):
     suite.test(
         """
         import pytest
@@ -262,13 +262,33 @@ def test_joined_tests_are_divided_by_their_items(suite, merge):
         """
     )
     plain = without_times(suite.json(*ARMS, "--crucible-store=plain.db"))
-    results = run_shards(suite, 3)
+    results = run_shards(suite, 3, run=run)
 
     status, output, merged = merge(*(shard_file(number, 3) for number in (1, 2, 3)))
 
     assert sum(result.parseoutcomes()["passed"] for result in results) == 40
     assert status == 0, output
     assert without_times(merged) == plain
+
+
+def test_shards_without_a_sample_pass(suite, merge):
+    suite.test(
+        """
+        import pytest
+
+        @pytest.mark.parametrize("k", range(2))
+        @pytest.mark.quality_target("right >= 0.5")
+        def test_few(crucible, k):
+            crucible.score(right=True)
+        """
+    )
+    results = [suite.run(f"--crucible-shard={number}/4") for number in (1, 2, 3, 4)]
+
+    status, output, merged = merge(*(shard_file(number, 4) for number in (1, 2, 3, 4)))
+
+    assert {int(result.ret) for result in results} == {0}
+    assert status == 0, output
+    assert merged["experiments"][0]["estimates"][0]["n"] == 2
 
 
 def test_each_shard_has_its_part_of_budgets_and_limits(suite, merge):

@@ -98,7 +98,7 @@ class BudgetLeases:
 
     @property
     def committed(self) -> Amount:
-        """What is spent or leased."""
+        """The amount that is spent or leased."""
         return _total(holder.spent.plus(holder.lease) for holder in self._holders.values())
 
     def _decide(self, worker: str, holder: _Holder, need: Amount) -> Decision:
@@ -109,10 +109,10 @@ class BudgetLeases:
         at_most = self.committed.plus(_total(other.lease for other in others), -1.0)
         return "wait" if at_most.plus(need).within(self.limit) else "no"
 
-    def _lease_in_advance(self, holder: _Holder, wanted: Amount) -> Amount:
+    def _lease_in_advance(self, holder: _Holder, wants: Amount) -> Amount:
         left = self.limit.beyond(self.committed)
         alive = sum(other.is_alive for other in self._holders.values())
-        added = Amount(*(min(want, IN_ADVANCE * part / alive) for want, part in zip(wanted, left, strict=True)))
+        added = Amount(*(min(want, IN_ADVANCE * part / alive) for want, part in zip(wants, left, strict=True)))
         holder.lease = holder.lease.plus(added)
         return added
 

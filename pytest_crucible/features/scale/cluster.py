@@ -128,7 +128,11 @@ def connect(options: ExecutorOptions, root: Path) -> Cluster:
 
 def _set_environment(options: ExecutorOptions) -> dict[str, str | None]:
     """Set what Ray reads when it is imported, and return the values before."""
-    values = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+    values = {
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        "RAY_BACKEND_LOG_LEVEL": "error",
+    }
     if options.is_local:
         # Ray gives its workers the lowest priority, and those of a run are not work of the background.
         values["RAY_worker_niceness"] = "0"

@@ -24,8 +24,8 @@ WINDOW = 3
 PING_S = 2.0
 SILENT_S = 10.0
 """Seconds without an answer after which a worker counts as lost. Ray notices a node that was cut off only after a minute."""
-GONE_S = 120.0
-"""Seconds without any worker after which a run is given up: Ray may have to start one on another node."""
+GONE_S = 300.0
+"""Seconds without any worker after which a run is given up: one that is started again has to plan the suite."""
 
 
 class WorkerProblem(CrucibleError):

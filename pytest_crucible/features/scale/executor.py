@@ -28,6 +28,7 @@ from pytest_crucible.session.experiment import ExperimentRun, SentRound
 from pytest_crucible.session.items import collected_nodeid
 from pytest_crucible.session.resources import SHARED_BY_WORKERS
 from pytest_crucible.session.settings import draft_settings
+from pytest_crucible.store.replies import StoredRows
 
 if TYPE_CHECKING:
     from pytest_crucible.session.collect import ExperimentCollection
@@ -62,11 +63,10 @@ class Executor:
         self._dealings: dict[int, Dealing] = {}
 
     def share(self) -> None:
-        """Open what workers share: limits, budgets, cached replies. Raises StoreError."""
+        """Open what workers share: limits, budgets, cached replies."""
         session = self._session
-        session.config.stash[SHARED_BY_WORKERS] = share_by_workers(
-            session.run, self._count_workers(), session.resources.store.where
-        )
+        rows = StoredRows(lambda: session.resources.store)
+        session.config.stash[SHARED_BY_WORKERS] = share_by_workers(session.run, self._count_workers(), rows)
 
     def _count_workers(self) -> int:
         return len(self._nodes) * self._options.per_node

@@ -14,7 +14,7 @@ from pytest_crucible.records.errors import SpecError
 LOCAL, AUTO, SCHEME = "ray", "auto", "ray://"
 _KEYS = ("per_node", "concurrency")
 MODE = "RAY_AUTH_MODE"
-"""The environment variable that is `token` where Ray serves nobody without its token."""
+"""The environment variable that is `token` where a cluster of Ray requires its token."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def parse_executor(text: str) -> ExecutorOptions:
 def check_options(values: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
     """Yield what is wrong with the options of runs on many machines, and the sentence for it."""
     yield from option_conflicts(values)
-    if (text := values["executor"]) is not None:
+    if text := values["executor"]:
         is_missing = any(find_spec(name) is None for name in ("ray", "pyarrow"))
         yield is_missing, '--crucible-executor needs Ray: install it with pip install "pytest-crucible[ray]"'
         try:

@@ -79,11 +79,11 @@ class LeasedLedger(SpendLedger):
             # While workers wait, nothing is held in advance: two with half of what they need would wait for each other.
             advance = Amount() if self._needs or self._is_short else self._advance
             unused = self._lease.beyond(self._reserved)
-            kept = Amount(*map(min, unused, advance))
-            self._lease = self._reserved.plus(kept)
+            reserve = Amount(*map(min, unused, advance))
+            self._lease = self._reserved.plus(reserve)
             self._reported = list(self._needs)
             needs = tuple(need.amount for need in self._reported)
-            return SpendReport(self._limit, self._own, self._lease, needs, advance.beyond(kept))
+            return SpendReport(self._limit, self._own, self._lease, needs, advance.beyond(reserve))
 
     def apply(self, answer: SpendAnswer, before: float) -> None:
         """Use what was added to the lease, and wake the requests that it is for."""

@@ -17,29 +17,30 @@ from pytest_crucible.features.scale.lease_client import LeaseClient, Part
 from pytest_crucible.features.scale.lease_desk import LeaseDesk
 from pytest_crucible.features.scale.leased_ledger import LeasedLedger
 from pytest_crucible.features.scale.shared_limits import LeasedState
-from pytest_crucible.features.scale.shared_replies import LOCATION, RemoteRows, ReplyDesk
+from pytest_crucible.features.scale.shared_replies import RemoteRows, ReplyDesk, answer_queries
 from pytest_crucible.session.resources import SharedByWorkers
+from pytest_crucible.store.replies import ReplyRows
 
 # An exchange that takes longer has failed: the reports are sent again.
 PATIENCE_S = 5.0
 
 
-def share_by_workers(run: str, workers: int, location: str | None = None) -> SharedByWorkers:
+def share_by_workers(run: str, workers: int, rows: ReplyRows | None = None) -> SharedByWorkers:
     """Return what the workers of a run on the connected cluster share.
 
-    The driver calls it first, with the location of its run store, and opens the actors; workers find them by the run.
+    The driver calls it first, with the cached replies of its run store, and opens the actors; workers find them by the run.
     """
     import ray
 
     shares, name = _shares_of(run), f"crucible-{run}-replies"
-    rows = None
-    if location is None:
-        rows = RemoteRows(ray.get_actor(name))
+    if rows is None:
+        remote: RemoteRows | None = RemoteRows(ray.get_actor(name))
     else:
         # Kept: an actor ends with the last reference to it.
-        shares.reply_desk = _find_actor(name, ReplyDesk, {LOCATION: location})
-    node = ray.util.get_node_ip_address()
-    return SharedByWorkers(workers, shares.open_limiter_state, shares.open_ledger, rows, node)
+        remote, shares.reply_desk = None, _find_actor(name, ReplyDesk)
+        answer_queries(shares.reply_desk, rows)
+    node: str = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
+    return SharedByWorkers(workers, shares.open_limiter_state, shares.open_ledger, remote, node)
 
 
 def flush_reports(run: str) -> None:
@@ -110,15 +111,17 @@ class _Shares:
         return number
 
 
-def _find_actor(name: str, kind: type, variables: Mapping[str, str] | None = None) -> Any:
+def _find_actor(name: str, kind: type) -> Any:
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     try:
         return ray.get_actor(name)
     except ValueError:
-        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         # It waits for calls, and takes no place of a worker.
-        options = {"name": name, "num_cpus": 0, "scheduling_strategy": here, "get_if_exists": True}
-        environment = {"runtime_env": {"env_vars": dict(variables)}} if variables else {}
-        return ray.remote(kind).options(**options, **environment).remote()
+        options: dict[str, Any] = {"name": name, "num_cpus": 0, "get_if_exists": True}
+        # A driver outside the cluster has no node there.
+        if not ray.util.client.ray.is_connected():
+            here = ray.get_runtime_context().get_node_id()
+            options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(here, soft=False)
+        return ray.remote(kind).options(**options).remote()

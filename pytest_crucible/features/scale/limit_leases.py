@@ -28,7 +28,7 @@ PRESENT = 1.1
 
 
 class Stamp(NamedTuple):
-    """What a worker's requests are compared with: the time of the oldest lease in use then, and the rate of all leases.
+    """The time of the oldest lease in use, and the rate of all leases, when a request was sent.
 
     Until every worker has a lease from after a cut, refusals show the former rate.
     """
@@ -153,11 +153,11 @@ class LimitLeases:
         for stamp, count in report.sent.items():
             for _ in range(count):
                 control.window.take(spare=False)
-                self._pace(Stamp(*stamp), now)
+                self._pace(stamp, now)
         unreported = self._count_unreported(holder, now)
         control.pacing.sent += unreported
         for ended in report.ended:
-            self._end(Ended(*ended), now)
+            self._end(ended, now)
         control.pacing.sent -= unreported
         if report.server_limits is not None:
             control.set_server_limits(*report.server_limits)
@@ -188,7 +188,7 @@ class LimitLeases:
         # Acceptances from before a cut, or at a rate far below the present one, do not show that more is allowed.
         is_present = ended.stamp.at >= control.pacing.cubic.cut_at and ended.stamp.rate * PRESENT >= control.pacing.rate
         paced = ended.paced and is_present
-        sent = Sent(Stamp(*ended.stamp).at, ended.crowd, paced, 0.0, spare=False, settled=ended.settled)
+        sent = Sent(ended.stamp.at, ended.crowd, paced, 0.0, spare=False, settled=ended.settled)
         if ended.open:
             control.accept(sent)
         else:
@@ -245,7 +245,7 @@ class LimitLeases:
 
 
 def _leaving(ended: Sequence[Ended]) -> int:
-    return sum(not Ended(*request).open for request in ended)
+    return sum(not request.open for request in ended)
 
 
 def _outcome(ended: Ended) -> Reply | BaseException | None:

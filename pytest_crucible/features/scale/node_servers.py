@@ -5,18 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from pytest_crucible.backends.openai.backend import describe_models
 from pytest_crucible.backends.openai.settings import NODE, read_settings
+from pytest_crucible.records import Adapter
 
 Models = Mapping[str, Mapping[str, Any]]
 """The models of a server by name, with what it reports of each."""
 
 
-def read_node_servers(adapters: Iterable[Any], root: Any, node: str) -> dict[str, tuple[str, Models]]:
+def read_node_servers(adapters: Iterable[Adapter], root: Path, node: str) -> dict[str, tuple[str, Models]]:
     """Return for each adapter with a server on each node its model, and the models of this node's server."""
-    servers = {}
+    servers: dict[str, tuple[str, Models]] = {}
     for adapter in adapters:
         if NODE in str(adapter.options.get("base_url", "")):
             settings = read_settings(adapter, root, node=node)
@@ -33,7 +35,8 @@ def compare_node_servers(nodes: Mapping[str, Mapping[str, tuple[str, Models]]]) 
     >>> compare_node_servers({"gpu-1": first, "gpu-3": second})
     ["gpu-3 serves 'v2' from checkpoint /models/b, gpu-1 from /models/a: load the same checkpoint on each node"]
     """
-    sentences, first = [], {}
+    sentences: list[str] = []
+    first: dict[str, tuple[str, Mapping[str, Any]]] = {}
     for node, servers in nodes.items():
         for adapter, (model, models) in servers.items():
             if not models:

@@ -52,7 +52,8 @@ def pytest_crucible_open(session: CrucibleSession) -> None:
         from pytest_crucible.features.scale.shard_session import open_shard
 
         open_shard(session, shard)
-    if session.settings.option("results") and not session.is_worker:
+    # A shard is one file, which `crucible merge` reads.
+    elif session.settings.option("results") and not session.is_worker:
         from pytest_crucible.features.scale.results import open_results
 
         open_results(session)

@@ -60,7 +60,7 @@ class ShardFile:
     @property
     def is_complete(self) -> bool:
         """True if its session came to its end."""
-        return bool(self.facts["status"] == "finished")
+        return self.facts["status"] == "finished" and self.facts["exit_status"] is not None
 
     def store(self) -> RunStore:
         """Open the file for reading; the caller closes it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,9 +11,9 @@ import pytest
 from pytest_crucible.adapters.feature_rows import find_pending
 from pytest_crucible.features.scale.shard import Shard, parse_shard
 from pytest_crucible.records import Sample
-from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.errors import SpecError, StoreError
 from pytest_crucible.runs.provenance import utc_now
-from pytest_crucible.session.items import group_by_function, sample_id
+from pytest_crucible.session.items import group_by_function, unique_ids
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.database import from_json
 from pytest_crucible.store.decisions import add_decision
@@ -49,19 +49,18 @@ class ShardSession:
         self._positions: dict[str, list[int]] = {}
         self._has_run = False
 
-    # Before the session plans the items that are left.
-    @pytest.hookimpl(tryfirst=True)
+    # After the session has planned them: a shard without any has the plan all the same.
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Deselect the items of joined tests whose samples other shards have."""
-        others = {
-            item
-            for items in group_by_function(session.items).values()
-            for item in items
-            if not self._shard.positions([Sample(id=sample_id(item), input="")])
-        }
+        joined = [item for items in group_by_function(session.items).values() for item in items]
+        others = {item for item in joined if not self._own([item])}
         session.items[:] = [item for item in session.items if item not in others]
         if others:
             session.config.hook.pytest_deselected(items=list(others))
+
+    def _own(self, items: Sequence[pytest.Item]) -> list[int]:
+        """Return the positions of the samples of some items that the shard has."""
+        return self._shard.positions([Sample(id=name, input="") for name in unique_ids(items)])
 
     def pytest_crucible_plan_session(self, collection: ExperimentCollection) -> None:
         """Refuse what looks at a run as a whole, and a store that other runs are in. Divide the samples."""
@@ -71,6 +70,8 @@ class ShardSession:
                 _check_store(self._session.resources.store, self._shard)
         for nodeid, experiment in collection.experiments.items():
             self._positions[nodeid] = self._shard.positions(experiment.dataset.samples)
+        for nodeid, items in group_by_function(collection.items).items():
+            self._positions[nodeid] = self._own(items)
 
     def _check_arms(self, collection: ExperimentCollection) -> None:
         swept = [opened.arm.name for opened in collection.opened_arms if opened.competitors]
@@ -87,10 +88,11 @@ class ShardSession:
 
     def pytest_crucible_prepare(self, collection: ExperimentCollection) -> None:
         """Enter into the plans how many samples are selected; what was announced is about the whole run."""
-        for nodeid, positions in self._positions.items():
-            experiment = collection.experiments[nodeid]
-            plan = replace(experiment.plan, selected=len(positions))
+        for nodeid, experiment in collection.experiments.items():
+            plan = replace(experiment.plan, selected=len(self._positions[nodeid]))
             collection.experiments[nodeid] = replace(experiment, plan=plan)
+        for nodeid, joined in collection.joined.items():
+            joined.plan = replace(joined.plan, selected=len(self._positions[nodeid]))
 
     def pytest_crucible_begin(self, session: CrucibleSession) -> None:
         self._has_run = True
@@ -127,10 +129,17 @@ class ShardSession:
 
     # Before the store is closed.
     @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionfinish(self, exitstatus: int) -> None:
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Store the exit status: what pytest itself fails stays failed in the merged run."""
-        if self._has_run and not self._session.is_worker and not self._session.messages.errors:
+        if not self._has_run or self._session.is_worker or self._session.messages.errors:
+            return
+        # Other shards have all items of a small joined test.
+        if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+            session.exitstatus = exitstatus = pytest.ExitCode.OK
+        try:
             self._session.resources.store.set_exit_status(self._session.run, int(exitstatus))
+        except StoreError as error:
+            self._session.messages.lines.append(f"the exit status of shard {self._shard} is not stored: {error}")
 
 
 def _check_store(store: RunStore, shard: Shard) -> None:

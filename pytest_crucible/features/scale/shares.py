@@ -40,6 +40,6 @@ def divide_whole(limit: float, wants: Mapping[str, float], turn: int) -> dict[st
     # Those that want more come first; a worker without requests takes no slot from one that waits.
     order = [workers[(number + turn) % len(workers)] for number in range(len(workers))]
     order.sort(key=lambda worker: whole[worker] >= wants[worker])
-    for worker in order[: math.floor(limit) - sum(whole.values())]:
+    for worker in order[: math.floor(limit - sum(whole.values()))]:
         whole[worker] += 1
     return whole

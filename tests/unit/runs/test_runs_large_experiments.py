@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from pytest_crucible.records import (
     NoTwin,
     Observation,
     Outcome,
+    PlannedVariant,
     Reply,
     Run,
     Sample,
@@ -215,6 +217,15 @@ def test_other_statistics_have_their_form_for_batches_or_none(store, text):
         check_equal(store)
 
 
+@pytest.mark.parametrize("kind", ["binary", "bounded"])
+def test_rates_of_samples_with_unequal_numbers_of_replies_are_those_of_memory_or_undecided(store, kind):
+    target = parse_target("rate(score >= 0.5) >= 0.3")
+    store_scores(store, *KINDS[kind], repeats=3, lost=0.1, targets=(target,))
+    (result,) = conclude_run(store, most_in_memory=100).experiments[0].targets
+
+    assert "unequal numbers of replies" in result.note or check_equal(store)
+
+
 def test_a_sample_beyond_a_declared_reach_is_found_in_any_batch(store):
     facts, draw = KINDS["reach"]
     store_scores(store, replace(facts, reach=0.5), draw, contrasts=REGRESSION)
@@ -270,3 +281,24 @@ def test_a_large_run_says_what_is_left_out(store):
     assert {"worst_samples", "drift"} <= set(sections["large_run"].result.sections)
     assert "260 replies, more than 100, were analysed in batches" in sections["large_run"].view.notes[0].text
     assert "worst_samples" not in sections
+
+
+def test_rows_in_parquet_parts_have_the_same_numbers(store, tmp_path):
+    pytest.importorskip("pyarrow")
+    pytest.importorskip("duckdb")
+    from pytest_crucible.store.part_moves import move_rows
+    from pytest_crucible.store.parts import ResultsFolder
+
+    shares = {"lost": 0.05, "failed": 0.1, "skipped": 0.05, "repeats": 2}
+    store_scores(store, *KINDS["bounded"], **shares, targets=(parse_target("score >= 0.5"),), contrasts=REGRESSION)
+    in_memory = document_of(conclude_run(store))
+    move_rows(store, ResultsFolder(str(tmp_path / "parts")), "first")
+
+    assert document_of(conclude_run(store, most_in_memory=100)) == in_memory
+
+
+def test_a_postgresql_store_has_the_same_numbers(postgresql):
+    with closing(RunStore(postgresql)) as store:
+        store_scores(store, *KINDS["undeclared"], lost=0.05, failed=0.1, groups=20, contrasts=REGRESSION)
+
+        check_equal(store)

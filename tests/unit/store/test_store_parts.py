@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
+import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -378,3 +381,56 @@ def test_a_process_that_is_killed_while_it_moves_rows_loses_none_and_doubles_non
             assert len(set(units)) == 2 * samples
     store.close()
     assert killed, "every process ended before it was killed"
+
+
+# -- a server of objects ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def bucket(monkeypatch, tmp_path):
+    """The address of a bucket of a local S3 server, without TLS."""
+    program = shutil.which("moto_server")
+    if program is None:
+        pytest.skip("moto_server is not installed: there is no local S3 server")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen([program, "-H", "127.0.0.1", "-p", str(port)], stderr=subprocess.DEVNULL)
+    try:
+        await_port(port, process)
+        where = f"scheme=http&endpoint_override=127.0.0.1:{port}&region=us-east-1&allow_delayed_open=true"
+        from pyarrow.fs import FileSystem
+
+        files, _ = FileSystem.from_uri(f"s3://runs?{where}&allow_bucket_creation=true")
+        files.create_dir("runs")
+        yield f"s3://runs/ours?{where}"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def await_port(port, process):
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and process.poll() is None:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        time.sleep(0.1)
+    raise AssertionError("the S3 server did not start")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("store", ["sqlite"], indirect=True)
+def test_parts_in_a_bucket_are_read_scanned_and_removed(store, bucket):
+    arms, results = fill(store), ResultsFolder(bucket)
+    results.create()
+    move_rows(store, results, RUN)
+
+    assert results.is_unprotected
+    assert store.scalar("SELECT COUNT(*) FROM observations WHERE arm = :arm", arm=arms[0]) == SAMPLES
+    assert sum(table.num_rows for _, table in scan_rows(store, RUN, schema.observations, ["arm"])) == 2 * SAMPLES
+    with store.begin() as connection:
+        parts = forget_parts(connection, RUN)
+    assert remove_files(parts) > 0
+    assert not results.files.get_file_info(results.locate(parts[0].path)).is_file

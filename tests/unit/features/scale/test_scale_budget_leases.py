@@ -173,7 +173,7 @@ def test_workers_spend_a_budget_to_its_end_and_not_one_request_more(budget, most
     assert len(log) + sum(refused) == 180
 
 
-def test_a_worker_that_was_cut_off_goes_on_with_what_it_had_leased_and_its_report_arrives_later():
+def test_a_worker_that_was_cut_off_spends_its_lease_and_reports_later():
     desk, log = Desk(), []
     with open_ledgers(desk, 1) as [ledger]:
 

@@ -53,7 +53,7 @@ def test_shares_never_add_up_to_more_than_the_users_limits(steps):
         assert sum(share.concurrency for share in shares) <= LIMITS.concurrency
 
 
-def exchanged(leases: LimitLeases, now: float, **waits: bool) -> dict[str, Limits]:
+def exchange_twice(leases: LimitLeases, now: float, **waits: bool) -> dict[str, Limits]:
     """Return the shares of workers after two exchanges of each: the first ones set free what the second ones take."""
     shares = {}
     for round_ in range(2):
@@ -64,7 +64,7 @@ def exchanged(leases: LimitLeases, now: float, **waits: bool) -> dict[str, Limit
 
 
 def test_workers_that_wait_share_a_limit_and_others_keep_what_is_left_over():
-    shares = exchanged(LimitLeases(), 1.0, a=True, b=True)
+    shares = exchange_twice(LimitLeases(), 1.0, a=True, b=True)
 
     assert [share.requests_per_second for share in shares.values()] == pytest.approx([25, 25])
     assert [share.concurrency for share in shares.values()] == [5, 5]
@@ -72,14 +72,14 @@ def test_workers_that_wait_share_a_limit_and_others_keep_what_is_left_over():
 
 def test_the_share_of_a_dead_worker_returns_at_once_when_the_driver_says_so_and_else_when_its_lease_ends():
     leases = LimitLeases()
-    exchanged(leases, 1.0, a=True, b=True)
+    exchange_twice(leases, 1.0, a=True, b=True)
 
-    assert exchanged(leases, 2.0, a=True)["a"].requests_per_second == pytest.approx(25)
-    assert exchanged(leases, 1.0 + LEASE_S + 0.1, a=True)["a"].requests_per_second == pytest.approx(50)
+    assert exchange_twice(leases, 2.0, a=True)["a"].requests_per_second == pytest.approx(25)
+    assert exchange_twice(leases, 1.0 + LEASE_S + 0.1, a=True)["a"].requests_per_second == pytest.approx(50)
 
-    exchanged(leases, 10.0, a=True, b=True)
+    exchange_twice(leases, 10.0, a=True, b=True)
     leases.forget("b")
-    assert exchanged(leases, 10.1, a=True)["a"].requests_per_second == pytest.approx(50)
+    assert exchange_twice(leases, 10.1, a=True)["a"].requests_per_second == pytest.approx(50)
 
 
 def test_requests_of_a_dead_worker_are_in_flight_no_more():

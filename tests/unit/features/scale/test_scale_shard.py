@@ -1,4 +1,4 @@
-"""Which shard a sample belongs to: one for each cluster, and the same one when a dataset grows."""
+"""The shard of a sample: one for each cluster, and the same one when a dataset grows."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def ask(backend, prompt="4 + 4 = ", **parameters):
     return asyncio.run(backend.generate(Request(input=prompt, sample="a", repeat=0, parameters=parameters)))
 
 
-def started():
+def list_engines():
     from vllm.v1.engine.async_llm import STARTED
 
     return STARTED
@@ -78,11 +78,11 @@ def test_two_lora_adapters_and_their_base_share_one_engine(context):
     backends = [
         open_vllm(adapter(name, **({"lora": name} if name else {})), context) for name in ("", "claims-v1", "claims-v2")
     ]
-    assert not started()
+    assert not list_engines()
     replies = [ask(backend, "x").text for backend in backends]
 
     assert replies == ["<USER>X", "[claims-v1]<USER>X", "[claims-v2]<USER>X"]
-    [arguments] = started()
+    [arguments] = list_engines()
     assert (arguments.enable_lora, arguments.max_loras, arguments.max_lora_rank) == (True, 2, 32)
     assert len({backend.identity for backend in backends}) == 3
 
@@ -122,7 +122,7 @@ def test_an_engine_that_died_is_started_again_by_the_next_attempt(context):
         return await backend.generate(request)
 
     assert asyncio.run(die_and_ask_again()).text == "<USER>X"
-    assert len(started()) == 2
+    assert len(list_engines()) == 2
 
 
 def test_a_prompt_that_is_too_long_is_the_models_failure(context):

@@ -1,1 +1,1 @@
-"""As in vLLM."""
+"""The package of this name in vLLM."""

@@ -18,7 +18,7 @@ STARTED: list[AsyncEngineArgs] = []
 
 
 class EngineDeadError(Exception):
-    """As in vllm.v1.engine.exceptions."""
+    """The error of this name in vllm.v1.engine.exceptions."""
 
 
 @dataclass
