@@ -92,7 +92,7 @@ class ArmCounts:
 
     @property
     def has_unlike_sides(self) -> bool:
-        """Whether the two means of a drop are of other samples."""
+        """True if the two means of a drop are of other samples."""
         applies = None if self.of_drop is None else self.of_drop.applies
         return applies == "reply" or (self.unlike_sides > 0 and applies != "sample")
 
@@ -130,7 +130,7 @@ class MeasureInArm:
         metrics = table.arm(self.measure, self.number)
         self._counts.add(self.measure, metrics)
         pair = pair_of(self.measure, metrics, table.attributes_of(self.measure))
-        self._of_drop = pair and pair.facts
+        self._of_drop = None if pair is None else pair.facts
         if self._worst is not None:
             scores = metrics[0].scores
             values = np.where(scores.inapplicable, self._worst, scores.values)
@@ -183,7 +183,7 @@ class MeasureInArm:
 
     @property
     def _note(self) -> str:
-        """Why nothing is computed; empty if something is."""
+        """The reason why nothing is computed; empty if something is."""
         return self.problem or next(filter(None, (stream.problem for stream in self.streams.values())), "")
 
     def estimate(self, level: float) -> Estimate:

@@ -18,8 +18,9 @@ from pytest_crucible.records.datasets import applies
 from pytest_crucible.sections import Section
 from pytest_crucible.sections.inputs import large_inputs
 from pytest_crucible.sections.run import compute_sections
+from pytest_crucible.store.arm_outlines import ArmOutline
 from pytest_crucible.store.experiments import StoredExperiment
-from pytest_crucible.store.sample_batches import ArmOutline, SampleBatch, StoredBatches
+from pytest_crucible.store.sample_batches import SampleBatch, StoredBatches
 
 if TYPE_CHECKING:
     from pytest_crucible.analyse.streamed import StreamedInputs

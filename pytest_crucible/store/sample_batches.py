@@ -17,16 +17,15 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.records import (
-    CUT_SHORT,
     ArmOutcomes,
     Lost,
-    LostReason,
     OutcomeCounts,
     Plan,
     PlannedVariant,
     ScoreColumns,
     Unit,
 )
+from pytest_crucible.store.arm_outlines import read_outline
 from pytest_crucible.store.database import Connection, from_json
 from pytest_crucible.store.outcomes import variant_keys
 from pytest_crucible.store.part_reader import load_parts
@@ -47,27 +46,6 @@ class SampleBatch:
     """Empty unless it was asked for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArmOutline:
-    """An arm as a whole: what a batch of its outcomes cannot show."""
-
-    metrics: tuple[str, ...]
-    labels: frozenset[str]
-    """Metrics with texts."""
-    numbers: frozenset[str]
-    """Metrics with a value that is not of yes or no."""
-    scored: frozenset[str]
-    """Metrics with a value."""
-    has_replies: bool
-    has_answers: bool
-    """Whether some reply has not failed."""
-    lost_reasons: frozenset[LostReason]
-
-    @property
-    def is_cut_short(self) -> bool:
-        return not CUT_SHORT.isdisjoint(self.lost_reasons)
-
-
 class StoredBatches:
     """The outcomes of an experiment in a database, by samples."""
 
@@ -75,13 +53,19 @@ class StoredBatches:
         self._store, self._experiment, self._plan = store, experiment, plan
         last = store.scalar("SELECT MAX(position) FROM samples WHERE dataset = :dataset", dataset=plan.dataset_sha256)
         self.samples = 0 if last is None else int(last) + 1
+        self._run = str(store.scalar("SELECT run FROM experiments WHERE id = :key", key=experiment))
         twins = range(1 + len(plan.variants))
         self._keys = {
             (twin, number): variant_keys(store, experiment, number, twin)
             for twin in twins
             for number in range(len(plan.arms))
         }
-        self.outlines = {place: self._outline([key for key, _ in keys]) for place, keys in self._keys.items()}
+        with store.connect() as connection:
+            self._in_parts = bool(load_parts(connection, frozenset([self._run])))
+            self.outlines = {
+                place: read_outline(connection, plan, [key for key, _ in keys], in_parts=self._in_parts)
+                for place, keys in self._keys.items()
+            }
         """By twin (0 for the original samples) and number of the arm."""
 
     def group_codes(self) -> Mapping[str, int] | None:
@@ -96,7 +80,7 @@ class StoredBatches:
 
     def read(self, size: int, *, with_expected: bool) -> Iterator[SampleBatch]:
         """Yield batches of so many samples, in the dataset's order."""
-        scanned = self._scan()
+        scanned = ScannedRows(self._store, self._run) if self._in_parts else None
         with self._store.connect() as connection, contextlib.closing(scanned) if scanned else contextlib.nullcontext():
             for start in range(0, self.samples, size):
                 stop = min(start + size, self.samples)
@@ -157,44 +141,6 @@ class StoredBatches:
         rows = connection.execute(query, dataset=self._plan.dataset_sha256, start=start, stop=stop)
         return list(chain.from_iterable(rows))
 
-    def _outline(self, arms: Sequence[int]) -> ArmOutline:
-        # A condition that the first row meets ends its search there.
-        of_arm = "arm IN (:arms)"
-        with self._store.connect() as connection:
-            query = f"SELECT DISTINCT metric FROM observations WHERE {of_arm}"
-            metrics = sorted(connection.scalars(query, arms=arms))
-
-            def has_row(table: str, condition: str, **values: Any) -> bool:
-                query = f"SELECT 1 FROM {table} WHERE {of_arm} AND {condition} LIMIT 1"
-                return connection.scalar(query, arms=arms, **values) is not None
-
-            def metrics_with(condition: str, names: Sequence[str] | frozenset[str] = metrics) -> frozenset[str]:
-                condition = f"metric = :metric AND {condition}"
-                of_names = {name: has_row("observations", condition, metric=name, no=False) for name in names}
-                return frozenset(name for name, is_there in of_names.items() if is_there)
-
-            declared = {facts.name for facts in self._plan.metrics if facts.kind is not None}
-            scored = metrics_with("value IS NOT NULL AND label IS NULL")
-            return ArmOutline(
-                metrics=tuple(metrics),
-                labels=metrics_with("label IS NOT NULL", [name for name in metrics if name not in declared]),
-                numbers=metrics_with("value IS NOT NULL AND label IS NULL AND is_bool = :no", scored - declared),
-                scored=scored,
-                has_replies=has_row("replies", "position >= 0"),
-                has_answers=has_row("replies", "failure IS NULL"),
-                lost_reasons=frozenset(
-                    connection.scalars(f"SELECT DISTINCT reason FROM lost WHERE {of_arm}", arms=arms)
-                ),
-            )
-
-    def _scan(self) -> ScannedRows | None:
-        """Return the rows of a run that are in Parquet parts; None for one without parts."""
-        run = self._store.scalar("SELECT run FROM experiments WHERE id = :key", key=self._experiment)
-        with self._store.connect() as connection:
-            if not load_parts(connection, frozenset([run])):
-                return None
-        return ScannedRows(self._store, run)
-
     def _part(
         self,
         connection: Connection,
@@ -233,12 +179,12 @@ class StoredBatches:
         skips = [(skipped, np.full(skipped.size, float(SKIPPED)))] if absent else []
         units, states = _join([*(part.replies() for part in parts), *skips])
         scores = [part.scores(outline.metrics) for part in parts]
-        positions, repeats = np.divmod(units, draws.size)
+        positions, repeats = _places(units, draws.size)
         return ArmOutcomes(
             positions=positions,
             repeats=repeats,
             # Flags: the kind of a failure matters to counts alone.
-            failures=states == FAILED,  # type: ignore[arg-type]
+            failures=states == FAILED,
             skipped=states == SKIPPED,
             scores={name: _score_columns([part[name] for part in scores], draws.size) for name in outline.metrics},
             labels=outline.labels,
@@ -384,8 +330,15 @@ def _join(parts: Sequence[_Columns]) -> _Columns:
     )
 
 
+def _places(units: npt.NDArray[np.int64], size: int) -> tuple[Any, Any]:
+    """Return the sample of each unit, and the place of its reply among those to the sample."""
+    return np.divmod(units, size)
+
+
 def _score_columns(parts: Sequence[_Columns], size: int) -> ScoreColumns:
-    units, values = _join(parts)
-    positions, repeats = np.divmod(units, size)
+    units, joined = _join(parts)
+    positions, repeats = _places(units, size)
+    # An array is a sequence to all that reads a batch.
+    values: Any = joined
     # Kinds are known from the outline.
     return ScoreColumns(positions=positions, repeats=repeats, values=values, is_bool=())

@@ -112,7 +112,7 @@ class Region:
 
     @cached_property
     def _is_staircase(self) -> bool:
-        """True where each outer count has one inner trial more than the one before, and the smallest inner count grows by 0 or 1."""
+        """True where each outer count has one inner trial more than the one before, and the smallest inner count up to 1 more."""
         is_stair = np.isin(np.diff(self.least), (0.0, 1.0)).all() and (np.diff(self.sizes) == 1).all()
         return bool(is_stair) and self.least[0] >= 1
 
