@@ -274,7 +274,7 @@ def _end(result: Significance, side: Side) -> float | None:
 def log_reach(largest: float, bounds: Range) -> float:
     """Return the largest logarithm of a ratio that the bounds allow for, among seen and unseen pairs.
 
-    It follows from declared bounds above 0; otherwise it is that of LARGEST_UNSEEN, or `largest`, that of these pairs.
+    It follows from declared bounds above 0; otherwise it is that of LARGEST_UNSEEN, or the `largest` of these pairs.
     """
     if bounds[0] > 0 and math.isfinite(bounds[1]):
         return math.log(bounds[1] / bounds[0])
