@@ -80,7 +80,8 @@ def column_definition(column: Column, *, is_sqlite: bool) -> str:
     """Return a column as CREATE TABLE and ALTER TABLE have it."""
     type = column.type if is_sqlite else postgresql_type(column.type)
     if column.numbered and not is_sqlite:
-        type = "SERIAL"
+        # Stores that were made before have SERIAL, which ends at 2.1e9.
+        type = "BIGSERIAL"
     return f"{column.name} {type}{' NOT NULL' if column.required or column.key else ''}"
 
 
