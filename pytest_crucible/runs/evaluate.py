@@ -170,8 +170,8 @@ def _is_finished(stored: StoredExperiment, *, interrupted: bool) -> bool:
 
 def _cut_inputs(whole: RunAnalysis, stored: StoredExperiment, finished: bool) -> AnalysisInputs:
     inputs = analysis_inputs(stored, finished)
-    for change in (*whole.cuts, *whole.additions):
-        inputs = change(inputs, stored)
+    for cut in whole.cuts:
+        inputs = cut(inputs, stored)
     return inputs
 
 
