@@ -37,7 +37,7 @@ def recurse(*_):
 
 
 def outcome(built):
-    computed = compute_sections({"own": built}, SimpleNamespace(plan=make_plan()))
+    computed = compute_sections({"own": built}, SimpleNamespace(plan=make_plan(), counts=()))
     analysis = replace(make_analysis(make_plan()), sections=computed)
     return add_views({"own": built}, analysis).sections["own"]
 
