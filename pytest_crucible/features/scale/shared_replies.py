@@ -61,7 +61,9 @@ def _answer_all(desk: Any, rows: ReplyRows) -> None:
         try:
             result = getattr(rows, method)(*arguments)
         except Exception as error:  # else the worker would wait for ever
-            result = error if isinstance(error, CrucibleError) else StoreError(f"the run store cannot be read: {error!r}")
+            result = (
+                error if isinstance(error, CrucibleError) else StoreError(f"the run store cannot be read: {error!r}")
+            )
         desk.answer.remote(number, result)
 
 

@@ -16,7 +16,6 @@ from pytest_crucible.store.row_batch import OutcomeRows, Row, RowBatch
 from pytest_crucible.store.spill_file import Rows
 from pytest_crucible.store.table import Table
 
-
 MOST_CACHED = 5_000
 """Replies that a worker finds again before the store has them: those of the last dozens of blocks."""
 
