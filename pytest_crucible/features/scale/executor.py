@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Iterable
@@ -149,8 +150,10 @@ class Executor:
         self._session.messages.problems.append(sentence)
 
     def _end_run(self, number: int) -> None:
-        for worker in self._cluster.workers:
-            worker.actor.end_run.remote(number)
+        # Without the connection, the workers end, too.
+        with contextlib.suppress(ConnectionError):
+            for worker in self._cluster.workers:
+                worker.actor.end_run.remote(number)
 
     def dealing(self, key: int) -> Dealing:
         """Return the dealing of an experiment's blocks, whose numbers go on in later stages. `key` is the store's."""
@@ -174,7 +177,9 @@ class Executor:
         """End the workers' sessions, and the connection."""
         import ray
 
-        if ray.is_initialized():
+        if not ray.is_initialized():
+            return
+        with contextlib.suppress(ConnectionError, ray.exceptions.RayError):
             calls = [worker.actor.close.remote() for worker in self._cluster.workers if not worker.is_lost]
             # Teardown of fixtures; a worker that hangs is ended with its process.
             if calls:

@@ -120,8 +120,10 @@ def _find_actor(name: str, kind: type) -> Any:
     except ValueError:
         # It waits for calls, and takes no place of a worker.
         options: dict[str, Any] = {"name": name, "num_cpus": 0, "get_if_exists": True}
-        # A driver outside the cluster has no node there.
-        if not ray.util.client.ray.is_connected():
+        # A driver outside the cluster has no node there, and its run ends with the head.
+        if ray.util.client.ray.is_connected():
+            options["resources"] = {"node:__internal_head__": 0.001}
+        else:
             here = ray.get_runtime_context().get_node_id()
             options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(here, soft=False)
         return ray.remote(kind).options(**options).remote()
