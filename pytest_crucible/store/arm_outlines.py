@@ -32,7 +32,7 @@ class ArmOutline:
 
 
 class _Kind(NamedTuple):
-    """Which values a metric has."""
+    """The kinds of values that a metric has."""
 
     has_label: bool
     has_value: bool

@@ -179,12 +179,12 @@ class StoredBatches:
         skips = [(skipped, np.full(skipped.size, float(SKIPPED)))] if absent else []
         units, states = _join([*(part.replies() for part in parts), *skips])
         scores = [part.scores(outline.metrics) for part in parts]
-        positions, repeats = np.divmod(units, draws.size)
+        positions, repeats = _places(units, draws.size)
         return ArmOutcomes(
             positions=positions,
             repeats=repeats,
             # Flags: the kind of a failure matters to counts alone.
-            failures=states == FAILED,  # type: ignore[arg-type]
+            failures=states == FAILED,
             skipped=states == SKIPPED,
             scores={name: _score_columns([part[name] for part in scores], draws.size) for name in outline.metrics},
             labels=outline.labels,
@@ -330,8 +330,15 @@ def _join(parts: Sequence[_Columns]) -> _Columns:
     )
 
 
+def _places(units: npt.NDArray[np.int64], size: int) -> tuple[Any, Any]:
+    """Return the sample of each unit, and the place of its reply among those to the sample."""
+    return np.divmod(units, size)
+
+
 def _score_columns(parts: Sequence[_Columns], size: int) -> ScoreColumns:
-    units, values = _join(parts)
-    positions, repeats = np.divmod(units, size)
+    units, joined = _join(parts)
+    positions, repeats = _places(units, size)
+    # An array is a sequence to all that reads a batch.
+    values: Any = joined
     # Kinds are known from the outline.
     return ScoreColumns(positions=positions, repeats=repeats, values=values, is_bool=())

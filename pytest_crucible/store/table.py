@@ -47,7 +47,7 @@ class Table:
 
     @cached_property
     def has_new_keys(self) -> bool:
-        """Whether most rows are new when they are written. A key of one column, as the hash of a text, is often there already."""
+        """True where most rows are new when they are written. A key of one column, as a text's hash, is often there already."""
         return len(self.key) > 1 or self.column(self.key[0]).numbered
 
     def column(self, name: str) -> Column:

@@ -11,6 +11,8 @@ from pytest_crucible.records import Unit
 
 BLOCK_SAMPLES = 64
 """Samples of a block: a message of about 100 kB, and as many as one worker has in flight at a time."""
+LOOK_SAMPLES = 16
+"""Samples of a block of a run that looks at the first samples before the last ones are sent, and that blocks overshoot."""
 
 
 @dataclass(slots=True)
@@ -32,9 +34,18 @@ class Block:
 class BlockQueue:
     """Deals the blocks of one round; those of lost workers come first."""
 
-    def __init__(self, units: Iterator[Unit], *, round: int, first: int, choose_among: int, seed: str) -> None:
+    def __init__(
+        self,
+        units: Iterator[Unit],
+        *,
+        round: int,
+        first: int,
+        choose_among: int,
+        seed: str,
+        samples: int = BLOCK_SAMPLES,
+    ) -> None:
         """`first` is the number of the first block. Each dealt block is drawn from `choose_among` that were pulled."""
-        self._units, self._round, self._number = units, round, first
+        self._units, self._round, self._number, self._samples = units, round, first, samples
         self._choose_among, self._random = choose_among, random.Random(seed)
         self._pulled: list[Block] = []
         self._returned: deque[Block] = deque()
@@ -86,7 +97,7 @@ class BlockQueue:
         block, positions = Block(self._number, self._round), set[int]()
         while (unit := self._take_unit()) is not None:
             positions.add(unit.position)
-            if len(positions) > BLOCK_SAMPLES:
+            if len(positions) > self._samples:
                 self._next_unit = unit
                 break
             block.units.append(unit)

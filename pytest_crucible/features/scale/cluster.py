@@ -68,6 +68,8 @@ class Cluster:
                     num_cpus=resources.get("CPU", 0),
                     num_gpus=resources.get("GPU", 0),
                     resources={name: amount for name, amount in resources.items() if name not in ("CPU", "GPU")},
+                    # Ray heeds no node for an actor that needs nothing at all: it would start on any.
+                    memory=1,
                     max_restarts=-1,
                     max_task_retries=0,
                     max_concurrency=64,
@@ -157,7 +159,7 @@ def _check_reachable(options: ExecutorOptions) -> None:
     host, _, port = options.address.removeprefix(SCHEME).rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=REACH_S).close()
-    except OSError as error:
+    except (OSError, OverflowError) as error:
         raise SpecError(
             f"Ray at {host}:{port} cannot be reached ({error}): start it there with `ray start --head`, or correct the address"
         ) from None

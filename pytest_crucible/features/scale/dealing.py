@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from pytest_crucible.features.scale.block_results import read_results
-from pytest_crucible.features.scale.blocks import Block, BlockQueue
+from pytest_crucible.features.scale.blocks import BLOCK_SAMPLES, LOOK_SAMPLES, Block, BlockQueue
 from pytest_crucible.features.scale.cluster import Worker
 from pytest_crucible.features.scale.leases import forget_worker
 from pytest_crucible.features.scale.tables import blocks
@@ -52,6 +52,7 @@ class Dealing:
             round=sent.number,
             first=self._last_number + 1,
             choose_among=1 if in_order else 2 * WINDOW * len(self._workers),
+            samples=LOOK_SAMPLES if in_order else BLOCK_SAMPLES,
             seed=f"{self._seed} {sent.experiment.plan.nodeid} {sent.number}",
         )
         pings = [asyncio.create_task(self._watch(worker)) for worker in self._workers]
@@ -73,7 +74,7 @@ class Dealing:
                 if worker.is_lost and not worker.holder:
                     worker.holder = (await _result(worker.actor.plan.remote()))["holder"]
                 worker.is_lost = not worker.holder
-            except (ray.exceptions.RayError, TimeoutError):
+            except (ray.exceptions.RayError, TimeoutError, ConnectionError):
                 worker.is_lost = True
             await asyncio.sleep(PING_S)
 
@@ -105,6 +106,8 @@ class _Round:
                 if self._queue.is_done:
                     break
                 await self._wait()
+        except ConnectionError as error:  # of Ray's client, whose head has died or cannot be reached
+            raise CrucibleError(f"the connection to Ray is lost ({error}): go on with --crucible-resume") from None
         finally:
             for task in (*self._tasks, *self._late):
                 task.cancel()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Iterable
@@ -149,8 +150,10 @@ class Executor:
         self._session.messages.problems.append(sentence)
 
     def _end_run(self, number: int) -> None:
-        for worker in self._cluster.workers:
-            worker.actor.end_run.remote(number)
+        # Without the connection, the workers end, too.
+        with contextlib.suppress(ConnectionError):
+            for worker in self._cluster.workers:
+                worker.actor.end_run.remote(number)
 
     def dealing(self, key: int) -> Dealing:
         """Return the dealing of an experiment's blocks, whose numbers go on in later stages. `key` is the store's."""
@@ -161,7 +164,9 @@ class Executor:
     def _add_tallies(self, tallies: Iterable[tuple[str, str, dict[str, Any]]]) -> None:
         """Count what the reply cache has answered on a worker."""
         cache = self._session.resources.shared.cache
-        for nodeid, arm, counts in tallies if cache is not None else ():
+        if cache is None:
+            return
+        for nodeid, arm, counts in tallies:
             tally = cache.tally(nodeid, arm)
             tally.requests += counts["requests"]
             tally.hits += counts["hits"]
@@ -172,7 +177,9 @@ class Executor:
         """End the workers' sessions, and the connection."""
         import ray
 
-        if ray.is_initialized():
+        if not ray.is_initialized():
+            return
+        with contextlib.suppress(ConnectionError, ray.exceptions.RayError):
             calls = [worker.actor.close.remote() for worker in self._cluster.workers if not worker.is_lost]
             # Teardown of fixtures; a worker that hangs is ended with its process.
             if calls:
@@ -191,11 +198,12 @@ class Executor:
 
 def _feature_input(config: pytest.Config) -> dict[str, Any]:
     """Return what features pass to workers of pytest-xdist, which those of a cluster need as well."""
-    node = SimpleNamespace(config=config, workerinput={})
+    workerinput: dict[str, Any] = {}
+    node = SimpleNamespace(config=config, workerinput=workerinput)
     for name, plugin in config.pluginmanager.list_name_plugin():
         if name.startswith("crucible-") and name != "crucible-scale" and hasattr(plugin, "pytest_configure_node"):
             plugin.pytest_configure_node(node=node)
-    return node.workerinput
+    return workerinput
 
 
 CLOSE_S = 20.0

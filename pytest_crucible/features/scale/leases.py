@@ -39,7 +39,7 @@ def share_by_workers(run: str, workers: int, rows: ReplyRows | None = None) -> S
         # Kept: an actor ends with the last reference to it.
         remote, shares.reply_desk = None, _find_actor(name, ReplyDesk)
         answer_queries(shares.reply_desk, rows)
-    node: str = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
+    node: str = ray.util.get_node_ip_address()
     return SharedByWorkers(workers, shares.open_limiter_state, shares.open_ledger, remote, node)
 
 
@@ -120,8 +120,10 @@ def _find_actor(name: str, kind: type) -> Any:
     except ValueError:
         # It waits for calls, and takes no place of a worker.
         options: dict[str, Any] = {"name": name, "num_cpus": 0, "get_if_exists": True}
-        # A driver outside the cluster has no node there.
-        if not ray.util.client.ray.is_connected():
+        # A driver outside the cluster has no node there, and its run ends with the head.
+        if ray.util.client.ray.is_connected():
+            options["resources"] = {"node:__internal_head__": 0.001}
+        else:
             here = ray.get_runtime_context().get_node_id()
             options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(here, soft=False)
         return ray.remote(kind).options(**options).remote()

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pytest_crucible.records.errors import CrucibleError
+from pytest_crucible.records.errors import CrucibleError, StoreError
 from pytest_crucible.store.replies import ReplyRows
 
 Query = tuple[int, str, tuple[Any, ...]]
@@ -60,8 +60,10 @@ def _answer_all(desk: Any, rows: ReplyRows) -> None:
             return
         try:
             result = getattr(rows, method)(*arguments)
-        except CrucibleError as error:
-            result = error
+        except Exception as error:  # else the worker would wait for ever
+            result = (
+                error if isinstance(error, CrucibleError) else StoreError(f"the run store cannot be read: {error!r}")
+            )
         desk.answer.remote(number, result)
 
 

@@ -223,6 +223,8 @@ class WorkerSession:
         config = _prepareconfig([*self._order.arguments, "--capture=sys"], [self])
         try:
             self._change_options(config.option)
+            # It would look for the controller of pytest-xdist, and run experiments again.
+            config.pluginmanager.unregister(name="rerunfailures")
             config.workerinput = {  # type: ignore[attr-defined]  # as xdist's
                 "workerid": self._node,
                 "workercount": self._order.workers,
@@ -249,6 +251,8 @@ class WorkerSession:
         option.maxfail = 0
         for name in ("json", "report", "tag", "resume", "executor"):
             setattr(option, f"crucible_{name}", None)
+        # pytest empties this folder, and workers of one machine would have it together.
+        option.basetemp = option.basetemp and os.path.join(self._folder.name, "basetemp")
         stored = [name for name in option.crucible_compare or () if name.startswith(("run:", "tag:"))]
         option.crucible_compare = [name for name in option.crucible_compare or () if name not in stored] or None
         option.crucible_store = os.path.join(self._folder.name, "worker.db")

@@ -16,6 +16,9 @@ from pytest_crucible.store.row_batch import OutcomeRows, Row, RowBatch
 from pytest_crucible.store.spill_file import Rows
 from pytest_crucible.store.table import Table
 
+MOST_CACHED = 5_000
+"""Replies that a worker finds again before the store has them: those of the last dozens of blocks."""
+
 
 @dataclass
 class OpenBlock:
@@ -81,6 +84,8 @@ class BlockRows:
             self._loose.put(table, row, overwrite=overwrite)
             key = table, row[table.names[0]]
             self._cached[key] = row if overwrite else self._cached.get(key, row)
+            if len(self._cached) > MOST_CACHED:
+                del self._cached[next(iter(self._cached))]
 
     def close(self) -> None:
         """Do nothing: blocks are sent when they are finished."""

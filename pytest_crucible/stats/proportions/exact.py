@@ -185,7 +185,9 @@ def _log_ratios(rates: Array, reference: float) -> Array:
     """Return the logarithms of rates divided by a reference, exact for rates that are close to it."""
     # The smallest number that has a logarithm, so that 0 log 0 is 0.
     rates = np.maximum(rates, 1e-300)
-    return np.asarray(np.log1p(np.maximum((rates - reference) / reference, -0.5)) + np.log(np.minimum(2 * rates / reference, 1.0)))
+    return np.asarray(
+        np.log1p(np.maximum((rates - reference) / reference, -0.5)) + np.log(np.minimum(2 * rates / reference, 1.0))
+    )
 
 
 def _deviances(counts: Array, expected: Array) -> Array:

@@ -139,7 +139,8 @@ def test_long_texts_that_share_a_few_words_by_chance_are_deleted_and_inserted_as
 
     assert difference["spans"] == [DELETED, 0, 5_000, INSERTED, 0, 5_000]
     assert difference["words"] == {"kept": 0, "deleted": 5_000, "inserted": 5_000}
-    assert difference["hasLittle"] and not difference["isShortest"]
+    assert difference["hasLittle"]
+    assert not difference["isShortest"]
 
 
 def test_a_changed_word_keeps_the_blanks_around_it(opened):
