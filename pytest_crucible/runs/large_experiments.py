@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -84,7 +84,7 @@ def _streamed_inputs(large: LargeExperiment, batches: StoredBatches) -> Streamed
     conditional = [facts for facts in plan.metrics if facts.applies_to is not None]
     size = max(1, min(BATCH, large.most_in_memory) // sum(plan.draws(number).size for number in range(len(plan.arms))))
 
-    def read() -> Iterator[AnalysisInputs]:
+    def read() -> Generator[AnalysisInputs, None, None]:
         for batch in batches.read(size, with_expected=bool(conditional)):
             yield _batch_inputs(outline, batch, batches.outlines, conditional)
 

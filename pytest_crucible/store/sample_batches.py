@@ -63,8 +63,7 @@ class StoredBatches:
         with store.connect() as connection:
             self._in_parts = bool(load_parts(connection, frozenset([self._run])))
             self.outlines = {
-                place: read_outline(connection, plan, [key for key, _ in keys], in_parts=self._in_parts)
-                for place, keys in self._keys.items()
+                place: read_outline(connection, plan, [key for key, _ in keys]) for place, keys in self._keys.items()
             }
         """By twin (0 for the original samples) and number of the arm."""
 
@@ -80,7 +79,7 @@ class StoredBatches:
 
     def read(self, size: int, *, with_expected: bool) -> Iterator[SampleBatch]:
         """Yield batches of so many samples, in the dataset's order."""
-        scanned = ScannedRows(self._store, self._run) if self._in_parts else None
+        scanned = ScannedRows(self._store, self._run, size) if self._in_parts else None
         with self._store.connect() as connection, contextlib.closing(scanned) if scanned else contextlib.nullcontext():
             for start in range(0, self.samples, size):
                 stop = min(start + size, self.samples)
@@ -246,9 +245,14 @@ class _ScannedPart:
         return self._units(rows), rows["state"].astype(np.float64)
 
     def scores(self, metrics: Sequence[str]) -> dict[str, _Columns]:
-        rows = self._of_arm("observations")
-        units, chosen = self._units(rows), {name: rows["metric"] == self.metrics.get(name, -1) for name in metrics}
-        return {name: (units[of_metric], rows["value"][of_metric]) for name, of_metric in chosen.items()}
+        rows = self.rows["observations"] or _NO_ROWS
+        of_arm, columns = rows["arm"] == self.range.arm, {}
+        for name in metrics:
+            # Their places, because a mask of all rows is read anew for each column.
+            places = np.flatnonzero(of_arm & (rows["metric"] == self.metrics.get(name, -1)))
+            units = self.range.units(rows["position"][places], rows["epoch"][places])
+            columns[name] = units, rows["value"][places]
+        return columns
 
     def lost(self, number: int) -> list[Lost]:
         rows = self._of_arm("lost")
@@ -260,7 +264,7 @@ class _ScannedPart:
 
     def _of_arm(self, table: str) -> Columns:
         rows = self.rows[table] or _NO_ROWS
-        of_arm = rows["arm"] == self.range.arm
+        of_arm = np.flatnonzero(rows["arm"] == self.range.arm)
         return {name: column[of_arm] for name, column in rows.items()}
 
     def _units(self, rows: Columns) -> Any:
