@@ -170,7 +170,7 @@ class _Chances:
 
     @cached_property
     def _possible(self) -> Array:
-        return np.maximum(self.failures, 0.0)
+        return np.asarray(np.maximum(self.failures, 0.0))
 
     @cached_property
     def _log_chances(self) -> Array:
