@@ -99,7 +99,7 @@ def test_numbers_go_on_over_rounds(first):
 
 def test_no_block_is_dealt_far_ahead_of_the_first_that_is_not_stored():
     """A run that looks at its first samples would else send all others while a slow worker has them."""
-    units = iter([Unit(0, position, 0, 0) for position in range(100)])
+    units = iter([Unit(position, 0, 0, 0) for position in range(100)])
     blocks = BlockQueue(units, round=0, first=1, choose_among=1, seed="", samples=10, most_ahead=3)
     first, *others = [blocks.pop() for _ in range(3)]
     for block in others:
