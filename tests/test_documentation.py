@@ -494,10 +494,12 @@ ELSEWHERE = tuple(
         "twins",
         "slice_search",
         "robustness",
+        "nodes",
+        "large_run",
     )
 )
 """Sections without anything to show: nothing is trained, the candidate nowhere behind, the baseline new, no arm a registered
-version, no factor random, no look, no stages, no sweep, two arms. They have tests."""
+version, no factor random, no look, no stages, no sweep, two arms, one process, few replies. They have tests."""
 LOST = (*get_args(LostReason), "not_run", "deselected")
 """Reasons that a sample is lost for when it is asked, and those that it is not asked for."""
 

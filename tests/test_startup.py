@@ -175,12 +175,12 @@ IN_EACH = {
     "provenance": {"canonical_rows", "run_rows", "seal_keys", "seals", "tables"},
     "registry": {"suite", "suite_record", "tables"},
     "robustness": {"terms"},
-    "scale": {"tables"},
+    "scale": {"tables", "vllm_kind"},
     "slices": {"statistics"},
     "training": {"known_numbers", "tables"},
 }
 # Of ours, of 770: each takes about half a millisecond.
-MOST_MODULES = 289
+MOST_MODULES = 295
 
 
 def modules_of_one_metric(path: Path, answers: str, watcher: str) -> set[str]:

@@ -130,7 +130,7 @@ class MeasureInArm:
         metrics = table.arm(self.measure, self.number)
         self._counts.add(self.measure, metrics)
         pair = pair_of(self.measure, metrics, table.attributes_of(self.measure))
-        self._of_drop = pair and pair.facts
+        self._of_drop = None if pair is None else pair.facts
         if self._worst is not None:
             scores = metrics[0].scores
             values = np.where(scores.inapplicable, self._worst, scores.values)

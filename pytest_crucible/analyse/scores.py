@@ -252,7 +252,7 @@ def _units(column: ScoreColumns | None, size: int, repeats: int) -> tuple[Floats
     if column is not None:
         units = _index(column.positions, column.repeats, repeats)
         # None becomes NaN
-        numbers = np.array(column.values, dtype=np.float64)
+        numbers = np.asarray(column.values, dtype=np.float64)
         values[units] = numbers
         applies[units] = ~np.isnan(numbers)
     return values, applies
@@ -262,7 +262,7 @@ def _status(arm: ArmOutcomes, size: int, repeats: int) -> npt.NDArray[np.int8]:
     status = np.zeros(size, dtype=np.int8)
     units = _index(arm.positions, arm.repeats, repeats)
     failed = _failed_flags(arm.failures)
-    skipped = np.array(arm.skipped, dtype=bool)
+    skipped = np.asarray(arm.skipped, dtype=bool)
     status[units] = np.where(skipped, _SKIPPED, np.where(failed, _FAILED, _OK))
     return status
 
@@ -286,7 +286,9 @@ def _broken_units(metric: str, arm: ArmOutcomes, size: int, repeats: int) -> Fla
 
 def _index(positions: Iterable[int], unit_repeats: Iterable[int], repeats: int) -> npt.NDArray[np.int64]:
     # Units are numbered sample by sample, so that a reshape to (samples, repeats) puts each in its row.
-    return np.array(positions, dtype=np.int64) * repeats + np.array(unit_repeats, dtype=np.int64)
+    samples: npt.NDArray[np.int64] = np.asarray(positions, dtype=np.int64)
+    # A batch of a large run has arrays; with one reply a sample they are the numbers.
+    return samples if repeats == 1 else samples * repeats + np.asarray(unit_repeats, dtype=np.int64)
 
 
 def mark_inapplicable(plan: Plan, answers: Sequence[ArmOutcomes], expected: Sequence[Any]) -> tuple[ArmOutcomes, ...]:

@@ -9,7 +9,7 @@ import contextlib
 import math
 import pickle
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from dataclasses import replace
 from typing import IO, Any
 
@@ -40,7 +40,7 @@ class SpilledScores:
             _Pickler(self._scores[name], pickle.HIGHEST_PROTOCOL).dump(scores)
         _Pickler(self._attributes, pickle.HIGHEST_PROTOCOL).dump(table.attributes)
 
-    def read(self, names: Iterable[str]) -> Iterator[ScoreTable]:
+    def read(self, names: Iterable[str]) -> Generator[ScoreTable, None, None]:
         """Yield the tables with the scores of some metrics, in their order."""
         files = {name: self._scores[name] for name in dict.fromkeys(names)}
         for file in (self._attributes, *files.values()):

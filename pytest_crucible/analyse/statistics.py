@@ -121,16 +121,18 @@ def observe_samples(
     weights: Floats | None = None,
 ) -> Observations:
     """Return one value a sample and metric, of the chosen samples."""
+    # Without copies where all are.
+    places = slice(None) if chosen.all() else chosen
     return Observations(
         measure=measure,
         facts=tuple(metric.facts for metric in metrics),
         columns=tuple(
-            Column(metric.scores.values[chosen], metric.scores.low[chosen], metric.scores.high[chosen])
+            Column(metric.scores.values[places], metric.scores.low[places], metric.scores.high[places])
             for metric in metrics
         ),
         lost=lost_samples(metrics)[chosen],
         clusters=attributes.clusters_at(chosen),
-        keys=None if attributes.keys is None else attributes.keys[chosen],
+        keys=None if attributes.keys is None else attributes.keys[places],
         monte_carlo=attributes.monte_carlo,
         expected=_choose(attributes.expected, chosen),
         slicing=choose_slices(measure, attributes, chosen),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from pytest_crucible.analyse.ahead import read_ahead
 from pytest_crucible.analyse.analysis import (
     AnalysisInputs,
     ScoreTable,
@@ -25,6 +27,9 @@ from pytest_crucible.records import Analysis, BeyondReach, Comparison, Measure, 
 from pytest_crucible.records.statistics import known_numbers
 from pytest_crucible.stats.resampling.draws import MonteCarlo, hash_ids
 
+THREADS = 2
+"""More wait for Python's lock."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamedInputs:
@@ -32,7 +37,7 @@ class StreamedInputs:
 
     outline: AnalysisInputs
     """The experiment with a few values instead of all: those by which kinds are resolved, and missing replies found."""
-    read: Callable[[], Iterator[AnalysisInputs]]
+    read: Callable[[], Generator[AnalysisInputs, None, None]]
     """Yields the samples in batches, in the dataset's order."""
     group_codes: Mapping[str, int] | None
     """A number for each group; None where samples are independent."""
@@ -117,7 +122,7 @@ def _score(
     facts: Mapping[str, MetricFacts] = declared
     measures = _Measures()
     beyond: dict[str, BeyondReach] = {}
-    for batch in inputs.read():
+    for batch in read_ahead(inputs.read()):
         table = replace(score_metrics(batch, declared, numeric), attributes=_attributes(inputs, batch))
         if facts is declared:
             facts, measures = table.facts, _measures_of(inputs, table)
@@ -189,10 +194,12 @@ def _add_refutations(beyond: dict[str, BeyondReach], plan: Plan, table: ScoreTab
 def _run_passes(measures: _Measures, spill: SpilledScores, facts: Mapping[str, MetricFacts]) -> None:
     """Let the statistics take the scores, as often as they need."""
     while waiting := [each for each in measures if not all(stream.is_done for stream in each.streams.values())]:
-        for table in spill.read(name for each in waiting for name in each.measure.metrics):
-            with_facts = replace(table, facts=facts)
-            for each in waiting:
-                each.add(with_facts)
+        names = [name for each in waiting for name in each.measure.metrics]
+        with ThreadPoolExecutor(THREADS) as pool:
+            for table in read_ahead(spill.read(names)):
+                # Each has sums of its own, and numpy computes most of them without Python's lock.
+                for added in [pool.submit(each.add, replace(table, facts=facts)) for each in waiting]:
+                    added.result()
         for each in waiting:
             for stream in each.streams.values():
                 if not stream.is_done:

@@ -156,7 +156,7 @@ def _samples_for_geometric_means(
 ) -> int | None:
     # Below the limit the mirrored values have to be proven to be above the mirrored limit.
     sign = 1.0 if logs.values.mean() > limit else -1.0
-    end = -log_reach(logs, bounds)
+    end = -log_reach(logs.units.largest, bounds)
     return samples_by_gaffke(
         sign * logs.values, null=sign * limit, end=end, alpha=alpha, power=power, clusters=logs.clusters
     )

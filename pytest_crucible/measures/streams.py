@@ -1,7 +1,7 @@
 """Targets and comparisons of more samples than fit into memory: batches of prepared values in, the results of memory out.
 
 A batch is what a row of the table prepares of whole samples. Order and split of the batches change no bit of a result. A stream
-reads all batches in one or more passes (`stats.streams.passes`). Nothing is planned from it, and it has no effect sizes.
+reads all batches in one or more passes. Nothing is planned from it, and it has no effect sizes.
 """
 
 from __future__ import annotations

@@ -249,7 +249,8 @@ def _of_ratio(
 ) -> DetectableEffect:
     scores = LOG_DEVIATION * NORMAL
     # These logarithms stay below the largest unseen ratio that the test allows for, so that ratio is the end of the range.
-    end, limit, needed, detectable = -log_reach(scores, (facts.low, facts.high)), contrast.limit, None, None
+    end = -log_reach(float(abs(scores).max()), (facts.low, facts.high))
+    limit, needed, detectable = contrast.limit, None, None
     if limit is not None and contrast.relevant is not None:
         needed = _ratios_to_resolve(scores, limit, end, alpha, level)
     elif limit is not None and contrast.alternative != "superior":

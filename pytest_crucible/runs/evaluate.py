@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_crucible import gate
 from pytest_crucible.analyse.adjusted_analyses import (
@@ -25,9 +25,9 @@ from pytest_crucible.analyse.analysis import (
 from pytest_crucible.analyse.pool import Part, Pool, pool_arms
 from pytest_crucible.analyse.scores import mark_inapplicable
 from pytest_crucible.analyse.stopping import in_order, keep_answers, skip_samples, stop_early
-from pytest_crucible.analyse.streamed_plan import is_streamed
 from pytest_crucible.features.row import Placed
 from pytest_crucible.measures.statistic import MOST_REPLIES
+from pytest_crucible.plan.streamed import is_streamed
 from pytest_crucible.records import (
     CUT_SHORT,
     Analysis,
@@ -43,7 +43,6 @@ from pytest_crucible.records import (
 from pytest_crucible.records.call_differences import SentCalls
 from pytest_crucible.records.datasets import SAME_ANSWER, VariantRules
 from pytest_crucible.records.reasoning import answer_text
-from pytest_crucible.runs.large_experiments import LargeExperiment, analyse_large
 from pytest_crucible.runs.plugins import Extensions, installed_extensions, variant_rules
 from pytest_crucible.runs.run_analysis import RunAnalysis, alpha_at_end, begin_analysis, complete_samples
 from pytest_crucible.sections import Section
@@ -55,6 +54,9 @@ from pytest_crucible.store.history import arm_key, claim_of, past_targets, reply
 from pytest_crucible.store.outcomes import inapplicable_reasons, load_arm
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.sent_calls import load_sent, own_settings, unlike_places
+
+if TYPE_CHECKING:
+    from pytest_crucible.runs.large_experiments import LargeExperiment
 
 
 def conclude(
@@ -136,6 +138,8 @@ def analyse_run(
             stored = _with_look_share(stored, look_share)
             finished = _is_finished(stored, interrupted=interrupted)
             if is_large(stored.plan):
+                from pytest_crucible.runs.large_experiments import LargeExperiment
+
                 yield LargeExperiment(stored, finished, most_in_memory, plans_next_run=plans_next_run), stored
                 continue
             inputs = replace(_cut_inputs(whole, stored, finished), plans_next_run=plans_next_run)
@@ -166,8 +170,8 @@ def _is_finished(stored: StoredExperiment, *, interrupted: bool) -> bool:
 
 def _cut_inputs(whole: RunAnalysis, stored: StoredExperiment, finished: bool) -> AnalysisInputs:
     inputs = analysis_inputs(stored, finished)
-    for change in (*whole.cuts, *whole.additions):
-        inputs = change(inputs, stored)
+    for cut in whole.cuts:
+        inputs = cut(inputs, stored)
     return inputs
 
 
@@ -212,7 +216,10 @@ def _analyse(
     alpha: float,
     family_size: int,
 ) -> Analysis:
-    if isinstance(inputs, LargeExperiment):
+    if not isinstance(inputs, AnalysisInputs):
+        # Loaded for a run of so many replies.
+        from pytest_crucible.runs.large_experiments import analyse_large
+
         return analyse_large(sections, inputs, alpha=alpha, family_size=family_size)
     table = score_table(inputs)
     outcomes = compute_sections(sections, section_inputs(inputs, table, stored, alpha=alpha))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,6 @@ import numpy as np
 from pytest_crucible.analyse.adjusted_analyses import hold_for_all_members
 from pytest_crucible.analyse.analysis import AnalysisInputs, failure_text
 from pytest_crucible.analyse.scores import mark_outside
-from pytest_crucible.analyse.streamed_plan import BATCH
 from pytest_crucible.features.row import Placed
 from pytest_crucible.records import Analysis, ArmOutcomes, Lost, MetricFacts, ScoreColumns, Unit
 from pytest_crucible.records.datasets import applies
@@ -24,6 +23,10 @@ from pytest_crucible.store.sample_batches import SampleBatch, StoredBatches
 
 if TYPE_CHECKING:
     from pytest_crucible.analyse.streamed import StreamedInputs
+
+
+BATCH = 2**17
+"""Replies of a batch in all arms: its arrays take a few MiB, and a call of numpy is long beside its own cost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +84,7 @@ def _streamed_inputs(large: LargeExperiment, batches: StoredBatches) -> Streamed
     conditional = [facts for facts in plan.metrics if facts.applies_to is not None]
     size = max(1, min(BATCH, large.most_in_memory) // sum(plan.draws(number).size for number in range(len(plan.arms))))
 
-    def read() -> Iterator[AnalysisInputs]:
+    def read() -> Generator[AnalysisInputs, None, None]:
         for batch in batches.read(size, with_expected=bool(conditional)):
             yield _batch_inputs(outline, batch, batches.outlines, conditional)
 

@@ -37,8 +37,6 @@ class RunAnalysis:
     """The number of declared claims that share alpha."""
     cuts: list[Cut] = field(default_factory=list)
     """Applied to each experiment, in this order. With one, no experiment is analysed in batches."""
-    additions: list[Cut] = field(default_factory=list)
-    """Applied after them: they choose no samples, and add what sections of features read."""
 
 
 def begin_analysis(

@@ -182,6 +182,8 @@ class SectionInputs:
     """Of each arm, in place of its replies, where the experiment is larger than memory; else empty."""
     left_out: tuple[str, ...] = ()
     """The sections that such an experiment has not."""
+    without_doubts_of: tuple[str, ...] = ()
+    """Those of them that could have failed the run."""
     most_in_memory: int = 0
     """The most replies that are analysed in memory, where this experiment has more."""
 

@@ -19,6 +19,8 @@ class LargeRun:
     replies: int
     most_in_memory: int
     sections: tuple[str, ...]
+    without_doubts_of: tuple[str, ...]
+    """Those of the sections that could have failed the run."""
 
 
 def compute(inputs: SectionInputs) -> LargeRun | None:
@@ -26,7 +28,12 @@ def compute(inputs: SectionInputs) -> LargeRun | None:
     if not inputs.counts:
         return None
     replies = sum(inputs.plan.count_replies(number) for number in range(len(inputs.plan.arms)))
-    return LargeRun(replies=replies, most_in_memory=inputs.most_in_memory, sections=inputs.left_out)
+    return LargeRun(
+        replies=replies,
+        most_in_memory=inputs.most_in_memory,
+        sections=inputs.left_out,
+        without_doubts_of=inputs.without_doubts_of,
+    )
 
 
 def view(large: LargeRun, claims: Sequence[Claim]) -> View:
@@ -36,4 +43,6 @@ def view(large: LargeRun, claims: Sequence[Claim]) -> View:
         f"{large.replies:,} replies, more than {large.most_in_memory:,}, were analysed in batches: effect sizes, the search for "
         f"neighbours that resemble each other, suggested reaches and some plans of a next run are left out{sections}"
     )
+    if large.without_doubts_of:
+        text += f"; {', '.join(large.without_doubts_of)}, which can fail a run by its doubts, has checked nothing here"
     return View(title="Large run", notes=(Note(text=text),), document=asdict(large))

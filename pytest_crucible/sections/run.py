@@ -97,7 +97,8 @@ def _compute_of_counts(sections: Mapping[str, Section | Placed], inputs: Section
         for name in left_out
         if not isinstance(sections[name], Placed) and may_decide(load_section(sections[name]))
     }
-    inputs = replace(inputs, left_out=tuple(left_out))
+    doubting = (name for name in left_out if hasattr(load_section(sections[name]), "doubts"))
+    inputs = replace(inputs, left_out=tuple(left_out), without_doubts_of=tuple(doubting))
     concerned = sections_of(of_counts, inputs.plan)
     return hidden | {name: outcome for name, section in concerned.items() for outcome in _compute(section, inputs)}
 

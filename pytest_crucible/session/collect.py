@@ -17,9 +17,9 @@ from pytest_crucible.adapters.feature_rows import find_pending
 from pytest_crucible.adapters.opened_arm import OpenedArm, collect_backends, collect_names
 from pytest_crucible.adapters.opener import Opener, check_distinct, open_arms, prepare_arms
 from pytest_crucible.adapters.scorer_settings import configure_scorers
-from pytest_crucible.analyse.streamed_plan import undecided_lines
 from pytest_crucible.builtin import registered_sections
 from pytest_crucible.metrics.models.scorers import Judge
+from pytest_crucible.plan.streamed import undecided_lines
 from pytest_crucible.records import Arm, DetectableEffect, Plan
 from pytest_crucible.records.errors import CrucibleError, StoreError
 from pytest_crucible.records.settings import Settings

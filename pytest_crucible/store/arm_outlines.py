@@ -32,7 +32,7 @@ class ArmOutline:
 
 
 class _Kind(NamedTuple):
-    """Which values a metric has."""
+    """The kinds of values that a metric has."""
 
     has_label: bool
     has_value: bool
@@ -42,18 +42,18 @@ class _Kind(NamedTuple):
 _HAS_VALUE = "value IS NOT NULL AND label IS NULL"
 
 
-def read_outline(connection: Connection, plan: Plan, arms: Sequence[int], *, in_parts: bool) -> ArmOutline:
-    """Return the outline of an arm, whose rows have these keys. `in_parts`: they are in Parquet parts."""
-    kinds = _kinds_in_parts(connection, arms) if in_parts else _kinds(connection, plan, arms)
-    replies, answers = _count_replies(connection, arms, in_parts=in_parts)
+def read_outline(connection: Connection, plan: Plan, arms: Sequence[int]) -> ArmOutline:
+    """Return the outline of an arm, whose rows have these keys."""
+    kinds = _kinds(connection, plan, arms)
+    has_replies, has_answers = _has_replies(connection, arms)
     lost = "SELECT DISTINCT reason FROM lost WHERE arm IN (:arms)"
     return ArmOutline(
         metrics=tuple(sorted(kinds)),
         labels=frozenset(name for name, kind in kinds.items() if kind.has_label),
         numbers=frozenset(name for name, kind in kinds.items() if kind.has_number),
         scored=frozenset(name for name, kind in kinds.items() if kind.has_value),
-        has_replies=replies > 0,
-        has_answers=answers > 0,
+        has_replies=has_replies,
+        has_answers=has_answers,
         lost_reasons=frozenset(connection.scalars(lost, arms=arms)),
     )
 
@@ -77,21 +77,8 @@ def _kinds(connection: Connection, plan: Plan, arms: Sequence[int]) -> dict[str,
     }
 
 
-def _kinds_in_parts(connection: Connection, arms: Sequence[int]) -> dict[str, _Kind]:
-    """Return the same by one query: each opens all parts."""
-    conditions = ("label IS NOT NULL", _HAS_VALUE, f"{_HAS_VALUE} AND NOT is_bool")
-    flags = ", ".join(f"MAX(CASE WHEN {condition} THEN 1 ELSE 0 END)" for condition in conditions)
-    query = f"SELECT metric, {flags} FROM observations WHERE arm IN (:arms) GROUP BY metric"
-    return {name: _Kind(*map(bool, kind)) for name, *kind in connection.execute(query, arms=arms)}
-
-
-def _count_replies(connection: Connection, arms: Sequence[int], *, in_parts: bool) -> tuple[int, int]:
-    """Return the number of replies, and of those that have not failed; outside of parts 1 stands for more."""
-    if in_parts:
-        query = "SELECT COUNT(*), COUNT(*) - COUNT(failure) FROM replies WHERE arm IN (:arms)"
-        replies, answers = connection.first(query, arms=arms)
-        return replies, answers
+def _has_replies(connection: Connection, arms: Sequence[int]) -> tuple[bool, bool]:
+    """Return True if there are replies, and True if some of them have not failed."""
     query = "SELECT 1 FROM replies WHERE arm IN (:arms) AND {} LIMIT 1"
-    conditions = ("position >= 0", "failure IS NULL")
-    first, second = (connection.scalar(query.format(condition), arms=arms) or 0 for condition in conditions)
-    return first, second
+    first, second = (connection.scalar(query.format(each), arms=arms) for each in ("position >= 0", "failure IS NULL"))
+    return first is not None, second is not None

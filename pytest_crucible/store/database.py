@@ -251,10 +251,11 @@ class Connection:
         return inserted
 
     def _copy(self, table: Table, columns: Columns) -> int:
+        # By columns: the driver takes three times as long to write a row at a time.
+        rows = map("\t".join, zip(*map(_copied_texts, columns.values()), strict=True))
         cursor = self.raw.cursor()
         with cursor.copy(f"COPY {table.name} ({', '.join(columns)}) FROM STDIN") as copy:
-            for row in zip(*columns.values(), strict=True):
-                copy.write_row(row)
+            copy.write("\n".join([*rows, ""]))
         copied: int = cursor.rowcount
         return copied
 
@@ -437,6 +438,8 @@ FEWEST_COPIED = 100
 
 _PART = 5_000
 """Changed rows that are in memory at a time."""
+_ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
+"""What COPY reads as the end of a value or a row."""
 _VALUE = re.compile(r"(?<![:\w]):([a-z]\w*)")
 
 
@@ -461,7 +464,7 @@ def _insert(table: Table, names: tuple[str, ...], over: bool, rows: int) -> str:
 def _insert_arrays(table: Table, names: tuple[str, ...], over: bool) -> str:
     """Return the statement of PostgreSQL that inserts rows, whose values are an array for each column."""
     # VARCHAR(n)[] would cut longer texts: as an array of texts, they are refused.
-    types = (postgresql_type(table.type_of(name)) for name in names)
+    types = ("BIGINT" if table.column(name).numbered else postgresql_type(table.type_of(name)) for name in names)
     arrays = ", ".join(f"%s::{'TEXT' if type.startswith('VARCHAR') else type}[]" for type in types)
     return _insert_from(table, names, over, f"SELECT * FROM unnest({arrays})")
 
@@ -480,6 +483,25 @@ def _as_assigned(sql_type: str, values: Sequence[Any]) -> list[Any]:
     if sql_type == "FLOAT" and int in types:
         return [None if value is None else float(value) for value in values]
     return list(values)
+
+
+def _copied_texts(values: Sequence[Any]) -> Iterator[str]:
+    """Return values of a column as COPY reads them; most are there several times."""
+    texts = {value: _copied_text(value) for value in {*values}}
+    return map(texts.__getitem__, values)
+
+
+def _copied_text(value: Any) -> str:
+    """Return a value as COPY reads it: https://www.postgresql.org/docs/current/sql-copy.html
+
+    >>> print(*map(_copied_text, [None, True, 0.5, b"\\x01", "a\\tb"]))
+    \\N True 0.5 \\\\x01 a\\tb
+    """
+    if value is None:
+        return r"\N"
+    if isinstance(value, bytes):
+        return rf"\\x{value.hex()}"
+    return value.translate(_ESCAPES) if isinstance(value, str) else str(value)
 
 
 # What a column of type BOOLEAN has, in SQLite.

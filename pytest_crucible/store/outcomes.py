@@ -6,6 +6,7 @@ original samples (twin 0) or of their twins in a named variant (twin 1, 2 ...).
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -105,7 +106,7 @@ def _counts(connection: Connection, arm: int | None) -> tuple[int, int]:
 def _read(connection: Connection, arm: int | None) -> ArmOutcomes:
     """Return an arm's outcomes without lost values and texts."""
     units = connection.execute("SELECT position, epoch, failure, skipped FROM replies WHERE arm = :arm", arm=arm)
-    positions, repeats, failures, skipped = read_columns(units, 4)
+    positions, repeats, failures, skipped = _read_into(units, (array("i"), array("i"), [], []))
     metrics = "SELECT DISTINCT metric FROM observations WHERE arm = :arm"
     return ArmOutcomes(
         positions=positions,
@@ -175,9 +176,13 @@ def _scores(connection: Connection, arm: int | None, metrics: Iterable[str]) -> 
     """
     scores = {}
     for metric in metrics:
-        positions, repeats, values, is_bool = read_columns(connection.execute(query, arm=arm, metric=metric), 4)
+        rows = connection.execute(query, arm=arm, metric=metric)
+        positions, repeats, values, is_bool = _read_into(rows, (array("i"), array("i"), [], []))
         scores[metric] = ScoreColumns(
-            positions=positions, repeats=repeats, values=values, is_bool=list(map(bool, is_bool))
+            positions=positions,
+            repeats=repeats,
+            values=values if None in values else array("d", values),
+            is_bool=list(map(bool, is_bool)),
         )
     return scores
 
@@ -194,7 +199,11 @@ def _load_texts(
 
 def read_columns(rows: Cursor, width: int) -> Sequence[list[Any]]:
     """Return the columns of a result. Rows are read in parts: all rows of a large arm would double the program's memory."""
-    columns: list[list[Any]] = [[] for _ in range(width)]
+    return _read_into(rows, [[] for _ in range(width)])
+
+
+def _read_into(rows: Cursor, columns: Sequence[Any]) -> Sequence[Any]:
+    """Return the columns of a result in lists or arrays, in which a number takes a fifth of the memory."""
     while part := rows.fetchmany(_PART):
         for column, values in zip(columns, zip(*part, strict=True), strict=True):
             column.extend(values)

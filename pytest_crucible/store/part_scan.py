@@ -23,18 +23,25 @@ SOURCE_ROWS = 1 << 14
 
 
 def scan_rows(
-    store: RunStore, run: str, table: Table, columns: Sequence[str], *, rows: int = SCAN_ROWS
+    store: RunStore,
+    run: str,
+    table: Table,
+    columns: Sequence[str],
+    *,
+    rows: int = SCAN_ROWS,
+    positions: int | None = None,
 ) -> Iterator[tuple[int, pa.Table]]:
     """Yield the rows of a table about units in ranges of positions, each with its last position. Raises StoreError.
 
-    All rows of a sample are in one range, which has about `rows` rows, more where a sample has; they are in no order there. Rows of
-    the parts and of the run store are merged. Texts, such as metrics, are dictionary-encoded.
+    All rows of a sample are in one range, which has about `rows` rows, more where a sample has, or so many `positions`, and then
+    ends where a multiple of them does; they are in no order there. Rows of the parts and of the run store are merged. Texts,
+    such as metrics, are dictionary-encoded.
     """
     names = tuple(dict.fromkeys((*columns, "position")))
     with store.connect() as connection:
         parts = [part for part in load_parts(connection, frozenset([run])) if part.table is table and part.row_count]
         own = _Source(_stored_chunks(connection, table, names, run))
-        yield from _merge(own, parts, names, list(columns), rows)
+        yield from _merge(own, parts, names, list(columns), positions or _positions_at_a_time(parts, rows))
 
 
 class _Source:
@@ -76,20 +83,20 @@ class _Waiting(NamedTuple):
 
 
 def _merge(
-    own: _Source, parts: Sequence[Part], names: Sequence[str], columns: list[str], rows: int
+    own: _Source, parts: Sequence[Part], names: Sequence[str], columns: list[str], step: int
 ) -> Iterator[tuple[int, pa.Table]]:
     import pyarrow as pa
 
     waiting = [_Waiting(part.first_position or 0, k, part) for k, part in enumerate(parts)]
     heapq.heapify(waiting)
     folders = {root: ResultsFolder(root) for root in {part.root for part in parts}}
-    sources, step = [own], _positions_at_a_time(parts, rows)
+    sources = [own]
     while True:
         sources = [source for source in sources if not source.is_empty]
         starts = [source.next_position for source in sources] + [each.first for each in waiting[:1]]
         if not starts:
             return
-        bound = min(starts) + step - 1
+        bound = min(starts) // step * step + step - 1
         while waiting and waiting[0].first <= bound:
             part = heapq.heappop(waiting).part
             sources.append(_Source(_part_chunks(folders[part.root], part, names)))

@@ -63,8 +63,7 @@ class StoredBatches:
         with store.connect() as connection:
             self._in_parts = bool(load_parts(connection, frozenset([self._run])))
             self.outlines = {
-                place: read_outline(connection, plan, [key for key, _ in keys], in_parts=self._in_parts)
-                for place, keys in self._keys.items()
+                place: read_outline(connection, plan, [key for key, _ in keys]) for place, keys in self._keys.items()
             }
         """By twin (0 for the original samples) and number of the arm."""
 
@@ -80,7 +79,7 @@ class StoredBatches:
 
     def read(self, size: int, *, with_expected: bool) -> Iterator[SampleBatch]:
         """Yield batches of so many samples, in the dataset's order."""
-        scanned = ScannedRows(self._store, self._run) if self._in_parts else None
+        scanned = ScannedRows(self._store, self._run, size) if self._in_parts else None
         with self._store.connect() as connection, contextlib.closing(scanned) if scanned else contextlib.nullcontext():
             for start in range(0, self.samples, size):
                 stop = min(start + size, self.samples)
@@ -179,12 +178,12 @@ class StoredBatches:
         skips = [(skipped, np.full(skipped.size, float(SKIPPED)))] if absent else []
         units, states = _join([*(part.replies() for part in parts), *skips])
         scores = [part.scores(outline.metrics) for part in parts]
-        positions, repeats = np.divmod(units, draws.size)
+        positions, repeats = _places(units, draws.size)
         return ArmOutcomes(
             positions=positions,
             repeats=repeats,
             # Flags: the kind of a failure matters to counts alone.
-            failures=states == FAILED,  # type: ignore[arg-type]
+            failures=states == FAILED,
             skipped=states == SKIPPED,
             scores={name: _score_columns([part[name] for part in scores], draws.size) for name in outline.metrics},
             labels=outline.labels,
@@ -246,9 +245,14 @@ class _ScannedPart:
         return self._units(rows), rows["state"].astype(np.float64)
 
     def scores(self, metrics: Sequence[str]) -> dict[str, _Columns]:
-        rows = self._of_arm("observations")
-        units, chosen = self._units(rows), {name: rows["metric"] == self.metrics.get(name, -1) for name in metrics}
-        return {name: (units[of_metric], rows["value"][of_metric]) for name, of_metric in chosen.items()}
+        rows = self.rows["observations"] or _NO_ROWS
+        of_arm, columns = rows["arm"] == self.range.arm, {}
+        for name in metrics:
+            # Their places, because a mask of all rows is read anew for each column.
+            places = np.flatnonzero(of_arm & (rows["metric"] == self.metrics.get(name, -1)))
+            units = self.range.units(rows["position"][places], rows["epoch"][places])
+            columns[name] = units, rows["value"][places]
+        return columns
 
     def lost(self, number: int) -> list[Lost]:
         rows = self._of_arm("lost")
@@ -260,7 +264,7 @@ class _ScannedPart:
 
     def _of_arm(self, table: str) -> Columns:
         rows = self.rows[table] or _NO_ROWS
-        of_arm = rows["arm"] == self.range.arm
+        of_arm = np.flatnonzero(rows["arm"] == self.range.arm)
         return {name: column[of_arm] for name, column in rows.items()}
 
     def _units(self, rows: Columns) -> Any:
@@ -330,8 +334,15 @@ def _join(parts: Sequence[_Columns]) -> _Columns:
     )
 
 
+def _places(units: npt.NDArray[np.int64], size: int) -> tuple[Any, Any]:
+    """Return the sample of each unit, and the place of its reply among those to the sample."""
+    return np.divmod(units, size)
+
+
 def _score_columns(parts: Sequence[_Columns], size: int) -> ScoreColumns:
-    units, values = _join(parts)
-    positions, repeats = np.divmod(units, size)
+    units, joined = _join(parts)
+    positions, repeats = _places(units, size)
+    # An array is a sequence to all that reads a batch.
+    values: Any = joined
     # Kinds are known from the outline.
     return ScoreColumns(positions=positions, repeats=repeats, values=values, is_bool=())

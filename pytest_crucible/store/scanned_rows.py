@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -11,13 +11,13 @@ import numpy.typing as npt
 from pytest_crucible.store import schema
 from pytest_crucible.store.part_scan import scan_rows
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.table import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Columns = Mapping[str, npt.NDArray[Any]]
 """One entry a row; among them `arm`, `position` and `epoch`."""
+_UNIT = ("arm", "position", "epoch")
 ANSWERED, FAILED, SKIPPED = 0, 1, 2
 """The state of a reply."""
 
@@ -25,11 +25,12 @@ ANSWERED, FAILED, SKIPPED = 0, 1, 2
 class ScannedRows:
     """The replies, observations and losses of a run: each is scanned once, in the order of positions."""
 
-    def __init__(self, store: RunStore, run: str) -> None:
+    def __init__(self, store: RunStore, run: str, positions: int) -> None:
+        """`positions` are read at a time."""
         self.metrics: dict[str, int] = {}
         """A number for each metric, which is in the column `metric`."""
         self._scans = {
-            table.name: _Scan(store, run, table, columns, read)
+            table.name: _Scan(scan_rows(store, run, table, (*_UNIT, *columns), positions=positions), read)
             for table, columns, read in (
                 (schema.replies, ("failure", "skipped"), _read_states),
                 (schema.observations, ("metric", "value"), self._read_values),
@@ -65,10 +66,7 @@ def _read_texts(rows: pa.Table) -> Columns:
 class _Scan:
     """The rows of one table, of which those below a position are taken."""
 
-    def __init__(
-        self, store: RunStore, run: str, table: Table, columns: tuple[str, ...], read: Callable[[Any], Columns]
-    ) -> None:
-        ranges = scan_rows(store, run, table, ("arm", "position", "epoch", *columns))
+    def __init__(self, ranges: Iterator[tuple[int, Any]], read: Callable[[Any], Columns]) -> None:
         self.ranges = cast("Generator[tuple[int, Any], None, None]", ranges)
         self._read, self._last = read, -1
         self._rows: list[Columns] = []
@@ -76,11 +74,13 @@ class _Scan:
     def pop_until(self, stop: int) -> Columns:
         while self._last < stop - 1 and (following := next(self.ranges, None)) is not None:
             self._last, rows = following
-            units = {name: rows[name].to_numpy() for name in ("arm", "position", "epoch")}
+            units = {name: rows[name].to_numpy() for name in _UNIT}
             self._rows.append({**units, **self._read(rows)})
         if not self._rows:
             return {}
-        rows_so_far = {name: np.concatenate([part[name] for part in self._rows]) for name in self._rows[0]}
+        rows_so_far = self._rows[0]
+        if len(self._rows) > 1:
+            rows_so_far = {name: np.concatenate([part[name] for part in self._rows]) for name in self._rows[0]}
         inside = rows_so_far["position"] < stop
         self._rows = [] if inside.all() else [{name: column[~inside] for name, column in rows_so_far.items()}]
         return rows_so_far if not self._rows else {name: column[inside] for name, column in rows_so_far.items()}

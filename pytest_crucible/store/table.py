@@ -47,7 +47,7 @@ class Table:
 
     @cached_property
     def has_new_keys(self) -> bool:
-        """Whether most rows are new when they are written. A key of one column, as the hash of a text, is often there already."""
+        """True where most rows are new when they are written. A key of one column, as a text's hash, is often there already."""
         return len(self.key) > 1 or self.column(self.key[0]).numbered
 
     def column(self, name: str) -> Column:
@@ -80,7 +80,8 @@ def column_definition(column: Column, *, is_sqlite: bool) -> str:
     """Return a column as CREATE TABLE and ALTER TABLE have it."""
     type = column.type if is_sqlite else postgresql_type(column.type)
     if column.numbered and not is_sqlite:
-        type = "SERIAL"
+        # Stores that were made before have SERIAL, which ends at 2.1e9.
+        type = "BIGSERIAL"
     return f"{column.name} {type}{' NOT NULL' if column.required or column.key else ''}"
 
 

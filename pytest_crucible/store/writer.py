@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from pytest_crucible.records import Emit, Event, Lost, Observation, Outcome
 from pytest_crucible.records.errors import StoreError
@@ -256,6 +257,13 @@ _ANSWERS = frozenset({"winner", "counts"})
 """Facts of a vote that hold answers of members."""
 
 
+class EventWriter(Protocol):
+    """Writes events: the store's writer, and in a worker of a cluster the rows of its blocks."""
+
+    def tell(self, run: str, event: Event) -> None:
+        """Write an event of a run."""
+
+
 class Recorder:
     """Records the events of one run. Events before the run is in the store, such as those of training, wait for that.
 
@@ -277,7 +285,7 @@ class Recorder:
             event = replace(event, facts={name: fact for name, fact in event.facts.items() if name not in _ANSWERS})
         self._keep(event)
 
-    def open(self, writer: Writer) -> None:
+    def open(self, writer: EventWriter) -> None:
         """Write the waiting events, and from now on each event: the run is in the store."""
         self._keep = partial(writer.tell, self._run)
         for event in self._early:

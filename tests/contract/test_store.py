@@ -635,7 +635,7 @@ def test_pruning_deletes_old_runs_with_all_their_rows_and_no_others(store):
 
 
 def store_large_run(store: RunStore, run: str, samples: int) -> None:
-    """Of a run that is pruned in several parts."""
+    """A run that is pruned in several parts."""
     arm = store.scalar(
         "SELECT id FROM arms WHERE experiment = :key", key=store_old_run(store, run, "2026-01-01T00:00:00Z")
     )

@@ -1,4 +1,4 @@
-"""What the workers of a Ray cluster share: a budget, cached replies, and a server on each node."""
+"""The workers of a Ray cluster share a budget and cached replies; each node has its own server."""
 
 from __future__ import annotations
 

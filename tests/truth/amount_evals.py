@@ -83,7 +83,7 @@ def _errors(
 
 
 def _gaffke(logs: Array, truth: float) -> tuple[float, float]:
-    reach = log_reach(logs, OPEN)
+    reach = log_reach(float(np.abs(logs).max()), OPEN)
     return (
         gaffke_p_value(logs, null=truth, end=-reach, side="lower"),
         gaffke_p_value(logs, null=truth, end=reach, side="upper"),

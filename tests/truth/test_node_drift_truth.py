@@ -1,4 +1,4 @@
-"""How often equal nodes are said to score differently, and how often a worse one is found, by simulation."""
+"""Error rate and power of the comparison of nodes, by simulation."""
 
 from __future__ import annotations
 

@@ -20,7 +20,8 @@ def read_results(tables: Sequence[Rows], units: Sequence[Unit], arms: Sequence[S
     by_place: dict[str, dict[_Place, list[Mapping[str, Any]]]] = {}
     for table, _, rows in tables:
         if table.name in _READ:
-            by_place[table.name] = gathered = defaultdict(list)
+            gathered: dict[_Place, list[Mapping[str, Any]]] = defaultdict(list)
+            by_place[table.name] = gathered
             for row in rows:
                 gathered[row["arm"], row["position"], row["epoch"]].append(row)
     return [_result(unit, (arms[unit.arm][unit.variant], unit.position, unit.repeat), by_place) for unit in units]

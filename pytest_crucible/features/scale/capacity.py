@@ -78,7 +78,7 @@ class CapacityPlan:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What a reply costs, as `python -m benchmarks.capacity` measured it: seconds of one core, and bytes."""
+    """The cost of a reply in seconds of one core and in bytes, as `python -m benchmarks.capacity` measured it."""
 
     worker_s: float
     """Of a worker: to send the request, score the reply and encode its rows."""

@@ -164,7 +164,9 @@ class Executor:
     def _add_tallies(self, tallies: Iterable[tuple[str, str, dict[str, Any]]]) -> None:
         """Count what the reply cache has answered on a worker."""
         cache = self._session.resources.shared.cache
-        for nodeid, arm, counts in tallies if cache is not None else ():
+        if cache is None:
+            return
+        for nodeid, arm, counts in tallies:
             tally = cache.tally(nodeid, arm)
             tally.requests += counts["requests"]
             tally.hits += counts["hits"]
@@ -196,11 +198,12 @@ class Executor:
 
 def _feature_input(config: pytest.Config) -> dict[str, Any]:
     """Return what features pass to workers of pytest-xdist, which those of a cluster need as well."""
-    node = SimpleNamespace(config=config, workerinput={})
+    workerinput: dict[str, Any] = {}
+    node = SimpleNamespace(config=config, workerinput=workerinput)
     for name, plugin in config.pluginmanager.list_name_plugin():
         if name.startswith("crucible-") and name != "crucible-scale" and hasattr(plugin, "pytest_configure_node"):
             plugin.pytest_configure_node(node=node)
-    return node.workerinput
+    return workerinput
 
 
 CLOSE_S = 20.0

@@ -39,7 +39,7 @@ def share_by_workers(run: str, workers: int, rows: ReplyRows | None = None) -> S
         # Kept: an actor ends with the last reference to it.
         remote, shares.reply_desk = None, _find_actor(name, ReplyDesk)
         answer_queries(shares.reply_desk, rows)
-    node: str = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
+    node: str = ray.util.get_node_ip_address()
     return SharedByWorkers(workers, shares.open_limiter_state, shares.open_ledger, remote, node)
 
 

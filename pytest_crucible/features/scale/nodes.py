@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.analyse.analysis import AnalysisInputs
 from pytest_crucible.records.plan import PlanValue
 from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.means.two_way import two_way_arms
 from pytest_crucible.stats.results import Significance
-from pytest_crucible.store.experiments import StoredExperiment
 from pytest_crucible.store.runs import RunStore
 
 EXECUTOR = PlanValue[str]("executor", str, "")
@@ -74,12 +72,6 @@ def load_blocks(store: RunStore, experiment: int) -> list[SentBlock]:
     names = "number positions node worker started finished units lost retries dealt".split()
     blocks = (dict(zip(names, row, strict=True)) for row in store.rows(query, experiment=experiment))
     return [SentBlock(**{**block, "positions": _positions(block["positions"])}) for block in blocks]
-
-
-def with_blocks(inputs: AnalysisInputs, stored: StoredExperiment) -> AnalysisInputs:
-    """Return the inputs with the blocks of the experiment, for the section on nodes."""
-    blocks = load_blocks(stored.store, stored.key)
-    return replace(inputs, of_features={**inputs.of_features, "blocks": blocks}) if blocks else inputs
 
 
 def _positions(stored: object) -> tuple[int, ...]:

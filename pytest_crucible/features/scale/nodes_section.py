@@ -7,12 +7,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pytest_crucible.features.scale.nodes import NodeDifference, NodeSummary, SentBlock, compare_nodes, summarise_nodes
+from pytest_crucible.features.scale.nodes import (
+    NodeDifference,
+    NodeSummary,
+    compare_nodes,
+    load_blocks,
+    summarise_nodes,
+)
 from pytest_crucible.records import Claim, Note, Row, Table, View
 from pytest_crucible.records.serialize import pick, to_plain
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.sections.inputs import SectionInputs
 from pytest_crucible.stats.number_format import p_equals, with_interval
+from pytest_crucible.store.experiments import StoredExperiment
 
 decides = False  # no claim of it can fail the session
 
@@ -28,8 +35,12 @@ class Nodes:
 
 
 def compute(inputs: SectionInputs) -> Nodes | None:
-    """Return the nodes of an experiment; None for one that was sent by the session's own process."""
-    blocks: Sequence[SentBlock] = inputs.of_features.get("blocks", ())
+    """Return the nodes of an experiment; None for one that was sent by the session's own process.
+
+    Of an experiment that is larger than memory no node is compared: its scores are not here.
+    """
+    stored = inputs.stored
+    blocks = load_blocks(stored.store, stored.key) if isinstance(stored, StoredExperiment) else []
     if not blocks:
         return None
     arms = [arm.name for arm in inputs.plan.arms]

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from pytest_crucible.features.row import Command, Placed
 
 if TYPE_CHECKING:
-    from pytest_crucible.runs.run_analysis import RunAnalysis
     from pytest_crucible.session.experiment import ExperimentDraft
     from pytest_crucible.session.session import CrucibleSession
 
@@ -26,7 +25,7 @@ def pytest_crucible_commands() -> dict[str, str]:
 
 
 def pytest_crucible_sections() -> dict[str, Placed]:
-    return {"nodes": Placed(125, f"{_FOLDER}.nodes_section", lambda plan: "executor" in plan.features)}
+    return {"nodes": Placed(125, f"{_FOLDER}.nodes_section", lambda plan: "executor" in plan.features, of_counts=True)}
 
 
 def pytest_crucible_plan(draft: ExperimentDraft) -> None:
@@ -36,14 +35,6 @@ def pytest_crucible_plan(draft: ExperimentDraft) -> None:
         from pytest_crucible.features.scale.nodes import EXECUTOR
 
         draft.plan_value(EXECUTOR, executor.partition(":")[0].partition("?")[0])
-
-
-def pytest_crucible_analyse_run(analysis: RunAnalysis) -> None:
-    """Let the section on nodes read the blocks of a run that nodes have sent."""
-    if any("executor" in plan.features for plan in analysis.plans):
-        from pytest_crucible.features.scale.nodes import with_blocks
-
-        analysis.additions.append(with_blocks)
 
 
 def pytest_crucible_open(session: CrucibleSession) -> None:

@@ -75,7 +75,6 @@ _APART = {
     "estimate": "--crucible-estimate",
     "sample": "--crucible-sample",
     "executor": "crucible_executor",
-    "results": "crucible_results",
     "json": "--crucible-json",
     "report": "--crucible-report",
 }

@@ -231,7 +231,7 @@ def log_claim(arms: Arms, level: float, alternative: Alternative = "two-sided") 
 
 def log_claim_of(logs: Observed, bounds: Range, level: float, alternative: Alternative = "two-sided") -> Significance:
     """Return `log_claim` of the logarithms of the pairs' ratios; `bounds` are those of the amounts."""
-    tail, reach = tail_share(1 - level, alternative), log_reach(logs, bounds)
+    tail, reach = tail_share(1 - level, alternative), log_reach(logs.units.largest, bounds)
     low = -math.inf if alternative == "less" else log_side_of(logs, bounds, tail, "lower")
     high = math.inf if alternative == "greater" else log_side_of(logs, bounds, tail, "upper")
     lower = gaffke_p_value_of(logs.units, null=0.0, end=-reach, side="lower")
@@ -252,7 +252,7 @@ def gaffke_logs_side(arms: Arms, alpha: float, side: Side) -> float:
 
 def log_side_of(logs: Observed, bounds: Range, alpha: float, side: Side) -> float:
     """Return Gaffke's bound for the mean logarithm of the pairs' ratios."""
-    reach = log_reach(logs, bounds)
+    reach = log_reach(logs.units.largest, bounds)
     return gaffke_bound_of(logs.units, end=-reach if side == "lower" else reach, alpha=alpha, side=side)
 
 
@@ -271,14 +271,14 @@ def _end(result: Significance, side: Side) -> float | None:
     return result.interval.low if side == "lower" else result.interval.high
 
 
-def log_reach(logs: Observed, bounds: Range) -> float:
+def log_reach(largest: float, bounds: Range) -> float:
     """Return the largest logarithm of a ratio that the bounds allow for, among seen and unseen pairs.
 
-    It follows from declared bounds above 0; otherwise it is that of LARGEST_UNSEEN, or the largest of these pairs.
+    It follows from declared bounds above 0; otherwise it is that of LARGEST_UNSEEN, or the `largest` of these pairs.
     """
     if bounds[0] > 0 and math.isfinite(bounds[1]):
         return math.log(bounds[1] / bounds[0])
-    return max(math.log(LARGEST_UNSEEN), logs.units.largest)
+    return max(math.log(LARGEST_UNSEEN), largest)
 
 
 def logarithms(arms: Arms) -> Arms:

@@ -47,6 +47,8 @@ TIED = 1e-9
 """Statistics that differ by less are equal: the observed outcome belongs to its own region despite rounding."""
 SMOOTH = 6.0
 """With a larger standard deviation of the outer count, the probability hardly bends within one standard error."""
+LARGE = 16
+"""Factorials from which on five terms of Stirling's series are exact."""
 ROUGH_GRID, SMOOTH_GRID = (41, 9), (13, 5)
 """Nuisance rates that are tried over thirteen standard errors, and then around the best. Against 1201 rates the largest
 probability falls short by a share of at most 0.0003."""
@@ -93,7 +95,7 @@ class Region:
 
     def _probabilities(self, difference: float, rates: Array) -> Array:
         """Return the probability of the region at each nuisance rate."""
-        weights = _binomial_chances(self._log_ways, self.counts, self.n - self.counts, rates)
+        weights = self._outer_chances.at(rates)
         if self._is_staircase:
             return np.asarray((weights * self._stair_tails(self.rates_of(difference, rates))).sum(axis=1))
         # It takes 0.2 s to import.
@@ -107,8 +109,8 @@ class Region:
         return np.asarray(np.bincount(row, weights[matter] * tails, minlength=rates.size), dtype=np.float64)
 
     @cached_property
-    def _log_ways(self) -> Array:
-        return _log_binomials(np.full(self.counts.shape, float(self.n)), self.counts)
+    def _outer_chances(self) -> _Chances:
+        return _Chances(self.counts, self.n - self.counts)
 
     @cached_property
     def _is_staircase(self) -> bool:
@@ -122,48 +124,87 @@ class Region:
         With one trial more, the chance of k successes or more grows by that of a success after k - 1; without k successes it
         falls by the chance of exactly k. Rounding adds 1e-14, and `LEFT_OUT` is added to every p-value.
         """
-        least, sizes = self.least, self.sizes
-        reached = least[0] + np.arange(max(sizes[0] - least[0] + 1, 0))
-        first = _binomial_chances(*_stair_terms(np.full(reached.shape, sizes[0]), reached), inner).sum(axis=1)
-        gains = _binomial_chances(*self._gain_terms, inner) * inner[:, None]
-        losses = np.where(np.diff(least) > 0, _binomial_chances(*self._loss_terms, inner), 0.0)
+        gains = self._gain_chances.at(inner) * inner[:, None]
+        losses = np.where(np.diff(self.least) > 0, self._loss_chances.at(inner), 0.0)
+        first = self._first_chances.at(inner).sum(axis=1)
         return np.asarray(np.cumsum(np.column_stack((first, gains - losses)), axis=1))
 
     @cached_property
-    def _gain_terms(self) -> tuple[Array, Array, Array]:
-        return _stair_terms(self.sizes[:-1], self.least[:-1] - 1)
+    def _first_chances(self) -> _Chances:
+        size, least = self.sizes[0], self.least[0]
+        reached = least + np.arange(max(size - least + 1, 0))
+        return _Chances(reached, size - reached)
 
     @cached_property
-    def _loss_terms(self) -> tuple[Array, Array, Array]:
-        return _stair_terms(self.sizes[1:], self.least[:-1])
+    def _gain_chances(self) -> _Chances:
+        return _Chances(self.least[:-1] - 1, self.sizes[:-1] - self.least[:-1] + 1)
+
+    @cached_property
+    def _loss_chances(self) -> _Chances:
+        return _Chances(self.least[:-1], self.sizes[1:] - self.least[:-1])
 
 
-def _stair_terms(trials: Array, successes: Array) -> tuple[Array, Array, Array]:
-    """Return the arguments of `_binomial_chances` for numbers of successes, of which those above the trials have no chance."""
-    possible = np.minimum(successes, trials)
-    ways = np.where(successes <= trials, _log_binomials(trials, possible), -np.inf)
-    return ways, possible, trials - possible
+@dataclass(frozen=True)
+class _Chances:
+    """Chances of numbers of successes and failures, at any rate. Less than no failure has no chance.
+
+    They are computed from those at a reference rate: logarithms of factorials of 100,000 would cost five digits.
+    """
+
+    successes: Array
+    failures: Array
+
+    def at(self, rates: Array) -> Array:
+        """Return the chances by rate."""
+        successes = self.successes * _log_ratios(rates, self._reference)[:, None]
+        failures = self._possible * _log_ratios(1 - rates, 1 - self._reference)[:, None]
+        return np.asarray(np.where(self.failures < 0, 0.0, np.exp(self._log_chances + successes + failures)))
+
+    @cached_property
+    def _reference(self) -> float:
+        return float((self.successes.sum() + 0.5) / (self._trials.sum() + 1))
+
+    @cached_property
+    def _trials(self) -> Array:
+        return self.successes + self._possible
+
+    @cached_property
+    def _possible(self) -> Array:
+        return np.asarray(np.maximum(self.failures, 0.0))
+
+    @cached_property
+    def _log_chances(self) -> Array:
+        """The logarithms of the chances at the reference rate, as Loader (2000) splits them."""
+        expected = self._trials * self._reference, self._trials * (1 - self._reference)
+        deviances = _deviances(self.successes, expected[0]) + _deviances(self._possible, expected[1])
+        ways = _stirling_errors(self._trials) - _stirling_errors(self.successes) - _stirling_errors(self._possible)
+        return np.asarray(ways - deviances)
 
 
-def _binomial_chances(log_ways: Array, successes: Array, failures: Array, rates: Array) -> Array:
-    """Return the chances of numbers of successes and failures, by rate."""
-    # Within the numbers that have a logarithm, so that 0 log 0 is 0.
-    inner = np.clip(rates, 1e-300, 1 - 2.0**-53)[:, None]
-    return np.asarray(np.exp(log_ways + successes * np.log(inner) + failures * np.log1p(-inner)))
+def _log_ratios(rates: Array, reference: float) -> Array:
+    """Return the logarithms of rates divided by a reference, exact for rates that are close to it."""
+    # The smallest number that has a logarithm, so that 0 log 0 is 0.
+    rates = np.maximum(rates, 1e-300)
+    return np.asarray(
+        np.log1p(np.maximum((rates - reference) / reference, -0.5)) + np.log(np.minimum(2 * rates / reference, 1.0))
+    )
 
 
-def _log_binomials(trials: Array, successes: Array) -> Array:
-    """Return the logarithms of the numbers of ways to have so many successes."""
-    return _log_factorials(trials) - _log_factorials(successes) - _log_factorials(trials - successes)
+def _deviances(counts: Array, expected: Array) -> Array:
+    """Return x log(x / m) + m - x for counts x that are expected to be m."""
+    apart = counts - expected
+    ratios = np.divide(apart, expected, out=np.zeros_like(apart), where=expected > 0)
+    return np.asarray(counts * np.log1p(np.maximum(ratios, 2.0**-53 - 1)) - apart)
 
 
-def _log_factorials(counts: Array) -> Array:
-    """Return the logarithms of the factorials of counts, which are close to each other."""
-    if not counts.size:
-        return counts
-    first, last = int(counts.min()), int(counts.max())
-    table = np.fromiter(map(math.lgamma, range(first + 1, last + 2)), np.float64, last - first + 1)
-    return np.asarray(table[(counts - first).astype(np.intp)])
+def _stirling_errors(counts: Array) -> Array:
+    """Return log(n!) - n log n + n; 0 for 0."""
+    large = np.maximum(counts, LARGE)
+    inverse, square = 1 / large, large**-2.0
+    series = inverse * (1 / 12 - square * (1 / 360 - square * (1 / 1260 - square * (1 / 1680 - square / 1188))))
+    small = np.array([math.lgamma(k + 1) - k * math.log(k or 1) + k for k in range(LARGE)])
+    places = np.clip(counts, 0, LARGE - 1).astype(np.intp)
+    return np.asarray(np.where(counts < LARGE, small[places], np.log(2 * math.pi * large) / 2 + series))
 
 
 def lower_bound(region: Region, estimate: float, guess: float, alpha: float) -> float:

@@ -6,6 +6,7 @@ mean, by group and by block. The results are those of `inputs.Observed` to the l
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, field
 from enum import Enum
@@ -28,6 +29,8 @@ from pytest_crucible.stats.means.units import (
 from pytest_crucible.stats.resampling.draws import MOST_UNITS, Keys, Units, group_units, join_units
 from pytest_crucible.stats.streams.blocks import BlockSums, KeyCounts
 
+FEW = 4
+"""So many comparisons take less time than a sort."""
 _NO_KEY = np.iinfo(np.uint64).max
 
 
@@ -217,6 +220,8 @@ class ValueStream:
 
     def _add_ranges(self, values: Array) -> None:
         self.n += values.size
+        if self._add_equals(values):
+            return
         low, high = float(values.min()), float(values.max())
         self.low, self.high = min(self.low, low), max(self.high, high)
         self.above += int(np.count_nonzero(values > 0))
@@ -226,6 +231,20 @@ class ValueStream:
         self.total.add(values)
         if self.distinct is not None and not self.grouped:
             self._count_distinct(*np.unique(values, return_counts=True))
+
+    def _add_equals(self, values: Array) -> bool:
+        """Add values that are all among a few that were added before: yes and no, for instance. False if some are not."""
+        if self.grouped or self.distinct is None or not 0 < self.distinct.size <= FEW:
+            return False
+        counts = [int(np.count_nonzero(values == each)) for each in self.distinct]
+        if sum(counts) < values.size:
+            return False
+        self.counts = self.counts + np.array(counts, dtype=np.intp)
+        for each, count in zip(self.distinct.tolist(), counts, strict=True):
+            self.above += count if each > 0 else 0
+            self.below += count if each < 0 else 0
+            self.total.units += count * _units_of(each)
+        return True
 
     def _count_distinct(self, values: Array, counts: Codes) -> None:
         assert self.distinct is not None, "there are not too many yet"
@@ -324,6 +343,7 @@ class ValueStream:
         return rows_of_distinct(self.distinct, self.counts)
 
 
+@functools.lru_cache(maxsize=64)
 def _units_of(number: float) -> int:
     total = ExactSum()
     total.add(np.array([number]))

@@ -96,7 +96,7 @@ def test_a_file_that_changes_while_it_is_in_use_is_reported(tmp_path):
 
 
 def test_a_file_that_is_replaced_keeps_its_samples(tmp_path):
-    """As an editor or a download replaces it: the new one belongs to the next session."""
+    """An editor or a download replaces it so: the new one belongs to the next session."""
     path = write(tmp_path / "rows.jsonl")
     samples = load_file(path)
     write(tmp_path / "new.jsonl", ROWS[:1]).replace(path)

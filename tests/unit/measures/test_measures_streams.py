@@ -19,7 +19,6 @@ from pytest_crucible.measures.streams import ArmStream, PairStream, stream_probl
 from pytest_crucible.measures.table import GEOMETRIC, comparison_row
 from pytest_crucible.records import Contrast, Measure, MetricFacts, Target
 from pytest_crucible.stats.resampling.draws import MonteCarlo
-from pytest_crucible.stats.streams.passes import run_passes
 
 SIZES = st.sampled_from([1, 2, 6, 40, 300, 2_500, 6_000])
 """Below and above 2,000, from which samples are joined into blocks, and 4,096, from which values are known by sums of powers."""
@@ -64,6 +63,16 @@ def choose(prepared, places):
 def deal(n, rng):
     """Return the places of all samples in random parts, in random order."""
     return np.split(rng.permutation(n), np.sort(rng.integers(0, n + 1, size=3)))
+
+
+def run_passes(streams, batches, feed):
+    """Read the batches until all streams are done."""
+    while not all(stream.is_done for stream in streams):
+        for batch in batches():
+            feed(batch)
+        for stream in streams:
+            if not stream.is_done:
+                stream.end_pass()
 
 
 def read_in_parts(stream, n, rng, feed):

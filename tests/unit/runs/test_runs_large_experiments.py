@@ -280,6 +280,10 @@ def test_a_large_run_says_what_is_left_out(store):
 
     assert {"worst_samples", "drift"} <= set(sections["large_run"].result.sections)
     assert "260 replies, more than 100, were analysed in batches" in sections["large_run"].view.notes[0].text
+    assert (
+        "run_checks, which can fail a run by its doubts, has checked nothing"
+        in sections["large_run"].view.notes[0].text
+    )
     assert "worst_samples" not in sections
 
 

@@ -37,7 +37,7 @@ def recurse(*_):
 
 
 def outcome(built):
-    computed = compute_sections({"own": built}, SimpleNamespace(plan=make_plan()))
+    computed = compute_sections({"own": built}, SimpleNamespace(plan=make_plan(), counts=()))
     analysis = replace(make_analysis(make_plan()), sections=computed)
     return add_views({"own": built}, analysis).sections["own"]
 
@@ -83,7 +83,7 @@ def test_a_section_that_works_shows_what_it_has():
     assert outcome(section(document={"n": 1})).view == View(title="t", document={"n": 1})
 
 
-IN_EACH = {"run_checks", "losses", "cache", "reruns", "stored_baselines", "usage", "worst_samples"}
+IN_EACH = {"run_checks", "large_run", "losses", "cache", "reruns", "stored_baselines", "usage", "worst_samples"}
 ONE_ARM = {"arms": make_plan().arms[:1], "contrasts": ()}
 
 
@@ -103,6 +103,7 @@ ONE_ARM = {"arms": make_plan().arms[:1], "contrasts": ()}
             {"stages", "contamination", "data_checks"},
         ),
         ({**ONE_ARM, "features": {"sweep": {}, "robustness": {}}}, {"sweep", "robustness"}),
+        ({**ONE_ARM, "features": {"executor": "ray"}}, {"nodes"}),
     ],
 )
 def test_a_plan_has_the_sections_that_concern_it(facts, further):

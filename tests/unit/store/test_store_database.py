@@ -259,3 +259,21 @@ def test_numbers_that_the_database_assigns_are_assigned_in_a_copy(database):
             assert connection.insert(schema.events, [row] * FEWEST_COPIED) == FEWEST_COPIED
 
         assert len(set(connection.scalars("SELECT id FROM events"))) == 2 * FEWEST_COPIED
+
+
+@pytest.mark.parametrize("rows", [1, FEWEST_COPIED])
+def test_more_rows_are_numbered_than_an_integer_of_32_bits_can_count(database, rows):
+    row = {"run": "r", "experiment": "", "arm": "", "sample": "", "epoch": 0, "name": "n", "at": 0.0}
+    with database.begin() as connection:
+        connection.insert(schema.events, [{**row, "id": 2**31 + k} for k in range(rows)])
+
+        assert list(connection.scalars("SELECT id FROM events ORDER BY id")) == [2**31 + k for k in range(rows)]
+
+
+@pytest.mark.parametrize("text", ["a\tb", "a\nb\r", "\\N", "\\", "\\.", "\\x41", "漢\U0001f600"])
+def test_signs_of_a_copy_are_text(database, text):
+    rows = [{**row, "reason": text} for row in observation_rows(range(FEWEST_COPIED))]
+    with database.begin() as connection:
+        connection.insert(schema.observations, rows)
+
+        assert {*connection.scalars("SELECT reason FROM observations")} == {text}

@@ -229,6 +229,20 @@ def test_a_scan_yields_every_row_with_all_rows_of_a_sample_together(store, resul
     assert sorted((row["arm"], row["position"]) for _, table in ranges for row in table.to_pylist()) == sorted(units)
 
 
+def test_a_scan_in_numbers_of_positions_ends_each_range_at_a_multiple(store, results):
+    fill(store, samples=40)
+    move_rows(store, results, RUN)
+
+    ranges = list(scan_rows(store, RUN, schema.replies, ["position"], positions=16))
+
+    assert [last for last, _ in ranges] == [15, 31, 47]
+    assert [set(table["position"].to_pylist()) for _, table in ranges] == [
+        set(range(16)),
+        set(range(16, 32)),
+        set(range(32, 40)),
+    ]
+
+
 def test_a_scan_of_a_run_without_parts_reads_the_store(store):
     fill(store, samples=4)
 

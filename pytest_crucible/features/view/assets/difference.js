@@ -126,10 +126,9 @@ function count(number, what) {
   return `${grouped(number)} ${number === 1 ? "word" : "words"} ${what}`;
 }
 
-function summary({ words: { kept, deleted, inserted }, isShortest }, isEqual) {
+function summary({ words: { kept, deleted, inserted }, hasLittle, isShortest }, isEqual) {
   if (isEqual) return "The two texts are equal.";
   const counts = `${count(deleted, "deleted")} (struck out), ${count(inserted, "inserted")} (underlined), ${count(kept, "in both")}.`;
-  const hasLittle = 10 * kept < Math.max(kept + deleted, kept + inserted);
   if (hasLittle) return `The texts have little in common: ${counts}`;
   return isShortest ? counts : `${counts} The texts are long: a shorter list of changes may exist.`;
 }

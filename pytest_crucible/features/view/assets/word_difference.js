@@ -5,21 +5,20 @@ import { findWords, numberWords } from "./words.js";
 export const KEPT = 0, DELETED = 1, INSERTED = 2;
 
 // Returns spans as [kind, start, end, ...] (`end` is exclusive; inserted ones are of `after`, all others of `before`), the numbers
-// of words, and whether no shorter list of changes exists. Kept and deleted spans are `before`, kept and inserted ones `after`.
+// of words, whether few are in both, and whether no shorter list exists. Kept and deleted spans are `before`, kept and inserted `after`.
 export function compareTexts(before, after, steps = MOST_STEPS) {
   const [left, right] = [findWords(before), findWords(after)];
   const { numbered: [a, b], different } = numberWords([left, right]);
   const { partners, isShortest } = matchNumbers(a, b, different, steps);
+  const shared = partners.reduce((sum, partner) => sum + (partner >= 0), 0);
+  const hasLittle = 10 * shared < Math.max(left.count, right.count);
+  // Single words that two long texts share by chance say nothing, and there are many.
+  const kept = hasLittle && !isShortest ? 0 : shared;
   const spans = new Spans(left, right);
-  let kept = 0;
-  for (let place = 0; place < left.count; place += 1) {
-    if (partners[place] < 0) continue;
-    kept += 1;
-    spans.keep(place, partners[place]);
-  }
+  if (kept) partners.forEach((partner, place) => { if (partner >= 0) spans.keep(place, partner); });
   spans.finish();
   const words = { kept, deleted: left.count - kept, inserted: right.count - kept };
-  return { spans: Int32Array.from(spans.rows), words, isShortest };
+  return { spans: Int32Array.from(spans.rows), words, hasLittle, isShortest };
 }
 
 class Spans {

@@ -43,7 +43,7 @@ def test_a_block_that_took_no_time_has_no_rate():
     assert node.units_per_second is None
 
 
-def planted(node, drop, samples=1024, size=64):
+def plant_drift(node, drop, samples=1024, size=64):
     """Blocks that were dealt to four nodes in turn, and yes-or-no scores of which one node loses a share."""
     draw = np.random.default_rng(1)
     order = draw.permutation(samples)
@@ -57,7 +57,7 @@ def planted(node, drop, samples=1024, size=64):
 
 
 def test_a_node_that_answers_worse_differs_and_the_others_do_not():
-    blocks, values = planted("gpu-3", 0.3)
+    blocks, values = plant_drift("gpu-3", 0.3)
 
     differences = {each.node: each.test for each in compare_nodes(blocks, values, np.arange(1024), level=0.95)}
 
@@ -68,7 +68,7 @@ def test_a_node_that_answers_worse_differs_and_the_others_do_not():
 
 
 def test_samples_without_a_score_or_a_block_do_not_count():
-    blocks, values = planted("gpu-3", 0.0)
+    blocks, values = plant_drift("gpu-3", 0.0)
     scores = values["v2", "accuracy"].copy()
     scores[:512] = np.nan
 

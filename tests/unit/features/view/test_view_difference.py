@@ -127,8 +127,20 @@ def test_words_that_only_one_text_has_cost_no_step(opened):
     assert compare(opened, before, after, 10) == {
         "spans": [DELETED, 0, len(before), INSERTED, 0, len(after)],
         "words": {"kept": 0, "deleted": 5_000, "inserted": 5_000},
+        "hasLittle": True,
         "isShortest": True,
     }
+
+
+def test_long_texts_that_share_a_few_words_by_chance_are_deleted_and_inserted_as_a_whole(opened):
+    draw = random.Random(0)
+    before, after = ("".join(chr(0x4E00 + draw.randrange(4_000)) for _ in range(5_000)) for _ in range(2))
+    difference = compare(opened, before, after, 20_000)
+
+    assert difference["spans"] == [DELETED, 0, 5_000, INSERTED, 0, 5_000]
+    assert difference["words"] == {"kept": 0, "deleted": 5_000, "inserted": 5_000}
+    assert difference["hasLittle"]
+    assert not difference["isShortest"]
 
 
 def test_a_changed_word_keeps_the_blanks_around_it(opened):

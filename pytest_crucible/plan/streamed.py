@@ -6,9 +6,6 @@ from pytest_crucible.measures.statistic import MOST_REPLIES
 from pytest_crucible.records import MetricFacts, Plan
 from pytest_crucible.records.datasets import SAME_ANSWER
 
-BATCH = 2**17
-"""Replies of a batch in all arms: its arrays take a few MiB, and a call of numpy is long beside its own cost."""
-
 
 def is_streamed(plan: Plan, most_in_memory: int = MOST_REPLIES) -> bool:
     """Return whether an experiment is analysed in batches: it is large, and nothing in its plan needs all samples at once."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from plan_builders import plan_of
 
-from pytest_crucible.analyse.streamed_plan import is_streamed, undecided_lines
 from pytest_crucible.measures.statistic import MOST_REPLIES
+from pytest_crucible.plan.streamed import is_streamed, undecided_lines
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import Contrast, MetricFacts
 
