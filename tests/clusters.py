@@ -106,7 +106,9 @@ class Cluster:
     def popen(self, machine: Machine, *arguments: str, cwd: Path) -> subprocess.Popen[str]:
         """Start a Python process on a machine."""
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        return subprocess.Popen(machine.command(PYTHON, *arguments), env=self.driver_variables(), cwd=cwd, **pipes)
+        # Where tests run in the background, a shell lets them ignore Ctrl-C, and all that they start.
+        command = machine.command("env", "--default-signal=INT", PYTHON, *arguments)
+        return subprocess.Popen(command, env=self.driver_variables(), cwd=cwd, **pipes)
 
     def cut(self, machine: Machine) -> None:
         """Cut the link of a machine."""

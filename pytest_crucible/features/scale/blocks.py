@@ -43,8 +43,13 @@ class BlockQueue:
         choose_among: int,
         seed: str,
         samples: int = BLOCK_SAMPLES,
+        most_ahead: int | None = None,
     ) -> None:
-        """`first` is the number of the first block. Each dealt block is drawn from `choose_among` that were pulled."""
+        """`first` is the number of the first block. Each dealt block is drawn from `choose_among` that were pulled.
+
+        No block is pulled that is `most_ahead` after the first one that is not stored.
+        """
+        self._most_ahead = most_ahead
         self._units, self._round, self._number, self._samples = units, round, first, samples
         self._choose_among, self._random = choose_among, random.Random(seed)
         self._pulled: list[Block] = []
@@ -59,6 +64,8 @@ class BlockQueue:
         while self._returned:
             if not (block := self._returned.popleft()).is_stored:
                 return self._deal(block)
+        if self._most_ahead is not None and self.open and self._number - min(self.open) >= self._most_ahead:
+            return None
         while len(self._pulled) < self._choose_among and (pulled := self._pull()) is not None:
             self._pulled.append(pulled)
         if not self._pulled:

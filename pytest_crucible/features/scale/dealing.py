@@ -53,6 +53,7 @@ class Dealing:
             first=self._last_number + 1,
             choose_among=1 if in_order else 2 * WINDOW * len(self._workers),
             samples=LOOK_SAMPLES if in_order else BLOCK_SAMPLES,
+            most_ahead=WINDOW * len(self._workers) if in_order else None,
             seed=f"{self._seed} {sent.experiment.plan.nodeid} {sent.number}",
         )
         pings = [asyncio.create_task(self._watch(worker)) for worker in self._workers]

@@ -95,3 +95,16 @@ def test_numbers_go_on_over_rounds(first):
 
     assert [queue.pop().number, queue.pop().number] == [first, first + 1]
     assert queue.last_number == first + 1
+
+
+def test_no_block_is_dealt_far_ahead_of_the_first_that_is_not_stored():
+    """A run that looks at its first samples would else send all others while a slow worker has them."""
+    units = iter([Unit(position, 0, 0, 0) for position in range(100)])
+    blocks = BlockQueue(units, round=0, first=1, choose_among=1, seed="", samples=10, most_ahead=3)
+    first, *others = [blocks.pop() for _ in range(3)]
+    for block in others:
+        blocks.store(block)
+
+    assert blocks.pop() is None
+    blocks.store(first)
+    assert blocks.pop().number == 4
