@@ -248,7 +248,7 @@ class _ScannedPart:
         rows = self.rows["observations"] or _NO_ROWS
         of_arm, columns = rows["arm"] == self.range.arm, dict[str, _Columns]()
         for name in metrics:
-            # Their places, because a mask of all rows is read anew for each column.
+            # Their places, because a mask of all rows is read again for each column.
             places = np.flatnonzero(of_arm & (rows["metric"] == self.metrics.get(name, -1)))
             units = self.range.units(rows["position"][places], rows["epoch"][places])
             columns[name] = units, np.asarray(rows["value"][places], dtype=np.float64)

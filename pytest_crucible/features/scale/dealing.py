@@ -108,7 +108,7 @@ class _Round:
                     break
                 await self._wait()
         except ConnectionError as error:  # of Ray's client, whose head has died or cannot be reached
-            raise CrucibleError(f"the connection to Ray is lost ({error}): go on with --crucible-resume") from None
+            raise CrucibleError(f"the connection to Ray is lost ({error}): continue with --crucible-resume") from None
         finally:
             for task in (*self._tasks, *self._late):
                 task.cancel()
