@@ -33,6 +33,7 @@ HEADINGS = {
         "verify",
         "compare",
         "merge",
+        "nodes",
         "report",
         "trend",
         "export",
@@ -47,8 +48,8 @@ GROUPS = {
     "runs": "The runs in the store, newest first",
     "models": "Versions of models, from draft to production",
     "models gate": "What a run has to show before a version is promoted",
-    "data": "Datasets that a marker can name, and checks of them",
-    "guards": "Guards of this directory, and attacks on prompts",
+    "data": "Datasets, and checks of them",
+    "guards": "Guards, and attacks on prompts",
     "tinker": "Training runs and checkpoints of a Tinker service",
 }
 

@@ -35,7 +35,7 @@ ADAPTERS = {
     "backend": (
         ("--crucible-adapter=odd",),
         "adapter 'odd' has backend 'gramophone', which neither the package nor a plugin provides: "
-        "write one of guard, local, openai, recorded, scripted, tinker",
+        "write one of guard, local, openai, recorded, scripted, tinker, vllm",
     ),
     "no path": (
         ("--crucible-adapter=pathless",),

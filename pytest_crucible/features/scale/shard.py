@@ -57,7 +57,7 @@ def shard_numbers(samples: Iterable[Sample], of: int) -> Iterator[int]:
     """Yield the number of each sample's shard, from 1: one for all samples of a cluster, and for their twins.
 
     >>> list(shard_numbers([Sample(id="a", input=""), Sample(id="b", input="", group="g")], 8))
-    [4, 3]
+    [7, 8]
     """
     firsts: dict[str, str] = {}
     for sample in samples:

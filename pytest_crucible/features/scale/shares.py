@@ -12,7 +12,7 @@ def divide(limit: float, wants: Mapping[str, float]) -> dict[str, float]:
     What is left over is divided equally, so that a worker that begins to send has a part already.
 
     >>> divide(50, {"a": math.inf, "b": 10, "c": math.inf})
-    {'a': 20.0, 'b': 10, 'c': 20.0}
+    {'a': 20.0, 'b': 10.0, 'c': 20.0}
     >>> divide(50, {"a": 10, "b": 20})
     {'a': 20.0, 'b': 30.0}
     """

@@ -58,7 +58,7 @@ def one_sample_t(
     values, ValueError when equal values lie outside the bounds.
 
     >>> result = one_sample_t([0.5, 0.75])
-    >>> result.statistic, round(result.p_value, 6), round(result.interval.low, 4)
+    >>> round(result.statistic, 6), round(result.p_value, 6), round(result.interval.low, 4)
     (5.0, 0.125666, -0.9633)
     """
     return t_test_of(

@@ -22,7 +22,7 @@ def test_every_kind_can_be_opened():
 
 
 def test_the_names_that_backend_may_have():
-    assert sorted(all_kinds()) == ["guard", "local", "openai", "recorded", "scripted", "tinker"]
+    assert sorted(all_kinds()) == ["guard", "local", "openai", "recorded", "scripted", "tinker", "vllm"]
 
 
 def test_two_kinds_share_no_name_and_no_scheme():

@@ -100,7 +100,7 @@ def test_users_open_backends(project, name):
         ("tuned[path=v9.jsonl]", "adapter 'tuned[path=v9.jsonl]' is not configured: did you mean 'tuned[path=v3.jsonl]'? "
          "known adapters are both, chain, families, lost, ring, theirs, tuned, v1, v2"),
         ("theirs", "adapter 'theirs' has backend 'theirs', which neither the package nor a plugin provides: "
-         "write one of guard, local, openai, recorded, scripted, tinker"),
+         "write one of guard, local, openai, recorded, scripted, tinker, vllm"),
     ],
     ids=["itself", "unknown member", "family as a member", "unknown member of a family", "backend"],
 )  # fmt: skip

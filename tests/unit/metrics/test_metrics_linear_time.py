@@ -171,6 +171,8 @@ NO_REPLIES = {
     "records/datasets.py": CONFIGURATION,
     "store/database.py": "reads statements of this package",
     "store/history.py": CONFIGURATION,
+    "store/part_reader.py": "reads statements of this package",
+    "store/parts.py": CONFIGURATION,
     "local_model/server/models.py": CONFIGURATION,
     "local_model/server/hub_cache.py": CONFIGURATION,
     "features/cns3/antagonist.py": CONFIGURATION,

@@ -281,7 +281,7 @@ def test_the_starting_model_is_the_reference(trainer):
     result = trainer.forward_backward(data, "cross_entropy", regularizers=[KLDivergence(1.0)], forward_only=True)
     trainer.step(data, regularizers=[KLDivergence(1.0)])
 
-    assert result.metrics["kl_divergence:sum"] == pytest.approx(0.0, abs=1e-9)
+    assert result.metrics["kl_divergence:sum"] == pytest.approx(0.0, abs=1e-7)
     with pytest.raises(ValueError, match="call with_reference before"):
         trainer.with_reference(data)
     assert trainer.step(data) > 0  # also without a term that reads it
