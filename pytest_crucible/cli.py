@@ -49,7 +49,7 @@ GROUPS = {
     "models": "Versions of models, from draft to production",
     "models gate": "What a run has to show before a version is promoted",
     "data": "Datasets, and checks of them",
-    "guards": "Guards, and attacks on prompts",
+    "guards": "Guards and attacks",
     "tinker": "Training runs and checkpoints of a Tinker service",
 }
 
