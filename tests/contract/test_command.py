@@ -69,7 +69,9 @@ def test_the_help_of_a_group_imports_no_command():
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_a_help_of_its_own(name, crucible):
-    page = {"--by": ["sex"], "--server": ["http://127.0.0.1:9/v1"], "--samples": ["10"]}.get(name.rpartition(" ")[2], [])
+    page = {"--by": ["sex"], "--server": ["http://127.0.0.1:9/v1"], "--samples": ["10"]}.get(
+        name.rpartition(" ")[2], []
+    )
     output = crucible(*name.split(), *page, "--help")
 
     assert output.returncode == 0

@@ -88,8 +88,8 @@ def test_replies_of_all_shards_are_in_one_experiment(target, files):
     assert (plan.selected, plan.planned, finished) == (SAMPLES, SAMPLES, True)
     for number in range(len(ARMS)):
         outcomes = load_outcomes(target, key, number)
-        assert outcomes.positions == list(range(SAMPLES))
-        assert outcomes.scores["right"].values == [float(position % 3 > number) for position in range(SAMPLES)]
+        assert list(outcomes.positions) == list(range(SAMPLES))
+        assert list(outcomes.scores["right"].values) == [float(position % 3 > number) for position in range(SAMPLES)]
     texts = target.scalars("SELECT body FROM texts JOIN replies ON replies.text_id = texts.id ORDER BY position, arm")
     assert list(texts) == [f"answer {position} " * 40 for position in range(SAMPLES) for _ in ARMS]
 
