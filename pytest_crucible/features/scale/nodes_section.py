@@ -121,8 +121,10 @@ def _no_drift(nodes: Nodes) -> tuple[Note, ...]:
 def _sentence(nodes: Nodes, difference: NodeDifference, claim: Claim) -> str:
     arm = f" of {difference.arm}" if nodes.has_several_arms else ""
     numbers = with_interval(difference.test.estimate, difference.test.interval, sign=True)
+    own, others = difference.test.n
     return (
-        f"{difference.node} scores differently: {difference.metric}{arm} {numbers}, {p_equals(claim.p_adjusted)}; "
+        f"{difference.node} scores differently: {difference.metric}{arm} {numbers}, n {own:,} against {others:,}, "
+        f"{p_equals(claim.p_adjusted)}; "
         "check its server"
     )
 

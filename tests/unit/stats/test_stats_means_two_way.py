@@ -60,6 +60,13 @@ def test_constant_arms_have_the_exact_p_value_over_assignments_of_blocks():
     assert compare(np.ones(40), OWN, BLOCKS, ALONE).p_value == 1.0
 
 
+def test_few_groups_leave_few_degrees_of_freedom():
+    many, few = (compare(VALUES, OWN, BLOCKS, groups) for groups in (ALONE, ALONE % 3))
+
+    assert many.dof == (6,)
+    assert few.dof[0] <= 3
+
+
 @pytest.mark.parametrize(
     ("own", "blocks", "error"),
     [

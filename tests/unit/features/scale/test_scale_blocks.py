@@ -46,6 +46,18 @@ def test_every_unit_is_stored_once_whichever_workers_are_lost(samples, arms, cho
     assert sorted(stored) == units_of(samples, arms)
 
 
+def test_a_late_result_of_a_block_that_was_dealt_again_is_not_the_first():
+    queue = open_queue(units_of(10))
+    block = queue.pop()
+    queue.put_back(block)
+    again = queue.pop()
+
+    assert again is block
+    assert [queue.store(again), queue.store(block)] == [True, False]
+    assert queue.pop() is None
+    assert queue.is_done
+
+
 def test_a_block_has_all_units_of_64_samples():
     queue = open_queue(units_of(150), choose_among=1)
 

@@ -52,6 +52,13 @@ def test_a_group_is_in_one_shard(names, of, data):
 
 
 @given(NAMES, DIVISIONS)
+def test_a_group_stays_in_its_shard_when_another_sample_of_it_comes_first(names, of):
+    before, after = (make_samples(each, ["g"] * len(each)) for each in (names, ["new", *names]))
+
+    assert next(shard_numbers(before, of)) == next(shard_numbers(after, of))
+
+
+@given(NAMES, DIVISIONS)
 def test_equal_inputs_are_in_one_shard_and_move_no_other_sample(names, of):
     samples = make_samples(names)
     before = list(shard_numbers(samples, of))
