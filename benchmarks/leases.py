@@ -16,11 +16,10 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import Figure, show
-from benchmarks.limits import AT_A_TIME, LATENCY_S, RATE, SECONDS, Seen, processes
+from benchmarks.limits import AT_A_TIME, LATENCY_S, RATE, SECONDS, Seen, ask_within, processes
 from benchmarks.limits import _held as held
 from tests.openai_server import OpenAIServer
 
@@ -70,37 +69,12 @@ def ask_in_worker(url: str, run: str, seconds: float) -> int:
 
 
 async def _ask(url: str, run: str, seconds: float) -> int:
-    from pytest_crucible.backends.context import BackendContext
     from pytest_crucible.backends.limiting.limiter import Limiters
-    from pytest_crucible.backends.openai.backend import open_openai
-    from pytest_crucible.backends.stack import wrap_backend
     from pytest_crucible.features.scale.leases import share_by_workers
-    from pytest_crucible.records import Adapter, Request
-    from pytest_crucible.records.errors import BackendError
 
-    adapter = Adapter(name="v2", backend="openai", options={"base_url": url, "model": "m"}, parameters={}, asking={})
-    limiters = Limiters(ordinary=WORKERS * AT_A_TIME, open_state=share_by_workers(run, WORKERS).open_limiter_state)
-    shared = BackendContext(limiters=limiters)
-    backend = open_openai(adapter, Path.cwd())
-    backend_in_use, lost, end = wrap_backend(backend, adapter, shared), 0, time.monotonic() + seconds
-
-    async def work(number: int) -> None:
-        nonlocal lost
-        count = 0
-        while time.monotonic() < end:
-            count += 1
-            try:
-                await backend_in_use.generate(Request(input=f"{number} {count}", sample="a", repeat=0, arm="v2"))
-            except BackendError:
-                lost += 1
-
-    tasks = [asyncio.create_task(work(number)) for number in range(AT_A_TIME)]
-    _, late = await asyncio.wait(tasks, timeout=seconds + 5)
-    for task in late:
-        task.cancel()
-    await backend.close()
-    limiters.close()
-    return lost
+    shared = share_by_workers(run, WORKERS)
+    limiters = Limiters(ordinary=WORKERS * AT_A_TIME, open_state=shared.open_limiter_state)
+    return await ask_within(limiters, url, run, seconds)
 
 
 def desk() -> list[Figure]:

@@ -21,11 +21,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from benchmarks.chance_refusals import by_chance
 from benchmarks.figures import Figure, show
 from benchmarks.suite import ROOT
 from tests.openai_server import OpenAIServer
+
+if TYPE_CHECKING:
+    from pytest_crucible.backends.limiting.limiter import Limiters
 
 RATE, LATENCY_S = 50, 0.05
 LEARNING_S, SECONDS = 5, 30
@@ -144,17 +148,23 @@ def _asking(arguments: list[str]) -> Iterator[subprocess.Popen[str]]:
 
 async def ask(url: str, run: str, workers: int, seconds: float) -> int:
     """Ask as much as can be asked; how many requests were lost."""
-    from pytest_crucible.backends.context import BackendContext
     from pytest_crucible.backends.limiting.limiter import Limiters, Workers
+
+    return await ask_within(Limiters(ordinary=AT_A_TIME, workers=Workers(run, workers)), url, run, seconds)
+
+
+async def ask_within(limiters: Limiters, url: str, run: str, seconds: float) -> int:
+    """Ask as much as these limits allow; how many requests were lost."""
+    from pytest_crucible.backends.context import BackendContext
     from pytest_crucible.backends.openai.backend import open_openai
     from pytest_crucible.backends.stack import wrap_backend
     from pytest_crucible.records import Adapter, Request
     from pytest_crucible.records.errors import BackendError
 
     adapter = Adapter(name="v2", backend="openai", options={"base_url": url, "model": "m"}, parameters={}, asking={})
-    shared = BackendContext(limiters=Limiters(ordinary=AT_A_TIME, workers=Workers(run, workers)))
     backend = open_openai(adapter, Path.cwd())
-    asked, lost, end = wrap_backend(backend, adapter, shared), 0, time.monotonic() + seconds
+    asked, lost = wrap_backend(backend, adapter, BackendContext(limiters=limiters)), 0
+    end = time.monotonic() + seconds
 
     async def work(number: int) -> None:
         nonlocal lost
@@ -171,7 +181,7 @@ async def ask(url: str, run: str, workers: int, seconds: float) -> int:
     for task in late:
         task.cancel()
     await backend.close()
-    shared.limiters.close()
+    limiters.close()
     return lost
 
 

@@ -229,8 +229,10 @@ class MeasureInArm:
         """Return the result of a target, as `targets.evaluate_target` does, without the samples that would prove it."""
         target, row = self.measure, row_of(self.measure)
         assert isinstance(target, Target)
-        observed, method, note = self._bound("observed", alpha)
-        worst, best = (self._bound(end, alpha)[0] for end in ("low", "high")) if self._has_extremes else (observed,) * 2
+        observed, method, note = self._bound_at("observed", alpha)
+        worst, best = (
+            (self._bound_at(end, alpha)[0] for end in ("low", "high")) if self._has_extremes else (observed,) * 2
+        )
         invalid = row.check_values(target, {self.arm: self._prepared}) or target_problem(target, self.facts)
         declared = conditional.wrong_declaration(self.facts, 0, sum(self._counts.mixed))
         return TargetResult(
@@ -246,7 +248,7 @@ class MeasureInArm:
             suite_error=declared or (invalid if self._counts.scored else ""),
         )
 
-    def _bound(self, end: End, alpha: float) -> tuple[BoundedValue, str, str]:
+    def _bound_at(self, end: End, alpha: float) -> tuple[BoundedValue, str, str]:
         if self._note:
             return NOTHING, "none", ""
         stream = self.streams[end]

@@ -118,7 +118,7 @@ class StoredCalls:
         return self._add(outcome.unit, self._reader.read(outcome, with_messages=self._with_messages), outcome)
 
     def add_rows(self, unit: Unit, calls: Sequence[Mapping[str, Any]]) -> list[Unit]:
-        """Do the same for a unit that another process has sent, by its rows of the table `calls`."""
+        """Return what `add` returns, for a unit that another process has sent, by its rows of the table `calls`."""
         if not self._has_stored:
             return []
         return self._add(unit, self._reader.read_rows(unit.arm, calls, with_messages=self._with_messages))

@@ -88,7 +88,7 @@ class BlockRows:
                 del self._cached[next(iter(self._cached))]
 
     def close(self) -> None:
-        """Do nothing: blocks are sent when they are finished."""
+        """Nothing waits here: a block is sent when it is finished."""
 
     def waiting(self, table: Table, key: str) -> Row | None:
         """Return a row that was put by this worker; its own database never has it."""

@@ -156,7 +156,7 @@ def rows_of_values(values: Array) -> UnitRows:
 
 def rows_of_distinct(values: Array, counts: Codes) -> UnitRows:
     """Return the units of distinct values in rising order, with the number of each."""
-    # -0.0 is no other value than 0.0.
+    # -0.0 and 0.0 are one value.
     low, high = float(values[0]) + 0.0, float(values[-1]) + 0.0
     return UnitRows(
         totals=values + 0.0,
