@@ -55,7 +55,7 @@ class NodeSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeDifference:
-    """A node's scores of one metric in one arm, minus those of all other nodes."""
+    """A node's scores of one metric in one arm, minus those of the nodes that it is compared with."""
 
     node: str
     arm: str
@@ -108,23 +108,55 @@ Values = Mapping[tuple[str, str], npt.NDArray[np.float64]]
 
 def compare_nodes(
     blocks: Sequence[SentBlock], values: Values, groups: npt.NDArray[np.int64], *, level: float
-) -> Iterator[NodeDifference]:
-    """Yield each node's difference from the others, on each metric in each arm.
+) -> list[NodeDifference]:
+    """Return each node's difference from the others, on each metric in each arm, by node.
 
     `groups` is a number for the group of each sample. Blocks are dealt at random, so that equal nodes have equal means. A node
-    with a single block, or all others together with one, is not compared: nothing shows how blocks vary.
+    with a single block, or all others together with one, is not compared: nothing shows how blocks vary. A node that is proven
+    to differ is not among the others of those that differ less: beside a bad node all good ones would differ, too.
     """
     node_of, block_of = _places(blocks, len(groups))
-    for node in sorted(set(node_of) - {""}):
-        for (arm, metric), of_samples in values.items():
-            is_scored = (block_of >= 0) & ~np.isnan(of_samples)
-            own, others = is_scored & (node_of == node), is_scored & (node_of != node)
-            labels = [(block_of[side].tolist(), groups[side].tolist()) for side in (own, others)]
-            try:
-                test = two_way_arms(of_samples[own], of_samples[others], *labels, level=level)
-            except NotEnoughData:
-                continue
-            yield NodeDifference(node=node, arm=arm, metric=metric, test=test)
+    left, first = sorted(set(node_of) - {""}), list[NodeDifference]()
+    apart: list[NodeDifference] = []
+    while left:
+        among = np.isin(node_of, left)
+        differences = [
+            each for node in left for each in _compare(node, node_of, block_of, values, groups, among, level)
+        ]
+        first = first or differences
+        farthest = min(differences, key=_p_value, default=None)
+        # Of two nodes that differ, nothing shows which is the odd one.
+        if farthest is None or len(left) == 2 or _p_value(farthest) * len(first) > 1 - level:
+            return sorted([*apart, *differences], key=lambda each: each.node)
+        apart += [each for each in differences if each.node == farthest.node]
+        left.remove(farthest.node)
+    return apart
+
+
+def _p_value(difference: NodeDifference) -> float:
+    p_value = difference.test.p_value
+    return 1.0 if p_value is None else p_value
+
+
+def _compare(
+    node: str,
+    node_of: npt.NDArray[np.str_],
+    block_of: npt.NDArray[np.int64],
+    values: Values,
+    groups: npt.NDArray[np.int64],
+    among: npt.NDArray[np.bool_],
+    level: float,
+) -> Iterator[NodeDifference]:
+    """Yield a node's difference from the other nodes `among` whose samples it is compared."""
+    for (arm, metric), of_samples in values.items():
+        is_scored = among & (block_of >= 0) & ~np.isnan(of_samples)
+        own, others = is_scored & (node_of == node), is_scored & (node_of != node)
+        labels = [(block_of[side].tolist(), groups[side].tolist()) for side in (own, others)]
+        try:
+            test = two_way_arms(of_samples[own], of_samples[others], *labels, level=level)
+        except NotEnoughData:
+            continue
+        yield NodeDifference(node=node, arm=arm, metric=metric, test=test)
 
 
 def _places(blocks: Sequence[SentBlock], samples: int) -> tuple[npt.NDArray[np.str_], npt.NDArray[np.int64]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -65,6 +67,28 @@ def test_a_node_that_answers_worse_differs_and_the_others_do_not():
     assert differences["gpu-3"].interval.high < 0
     assert differences["gpu-3"].estimate == pytest.approx(-0.26, abs=0.06)
     assert min(differences[node].p_value for node in ("gpu-0", "gpu-1", "gpu-2")) > 0.01
+
+
+def test_beside_two_nodes_that_answer_worse_the_others_are_compared_without_them():
+    blocks, values = plant_drift("gpu-3", 0.9, samples=4096)
+    _, of_other = plant_drift("gpu-1", 0.6, samples=4096)
+    both = {name: np.minimum(values[name], of_other[name]) for name in values}
+
+    differences = {each.node: each.test for each in compare_nodes(blocks, both, np.arange(4096), level=0.95)}
+
+    assert max(differences[node].p_value for node in ("gpu-1", "gpu-3")) < 1e-6
+    assert min(differences[node].p_value for node in ("gpu-0", "gpu-2")) > 0.01
+    assert differences["gpu-0"].n == differences["gpu-2"].n == (1024, 1024)
+
+
+def test_of_two_nodes_that_differ_both_are_named():
+    blocks, values = plant_drift("gpu-3", 0.5)
+    two = [replace(each, node="gpu-3" if each.node == "gpu-3" else "gpu-0") for each in blocks]
+
+    first, second = (each.test for each in compare_nodes(two, values, np.arange(1024), level=0.95))
+
+    assert first.p_value == second.p_value < 0.001
+    assert first.estimate == -second.estimate
 
 
 def test_samples_without_a_score_or_a_block_do_not_count():
