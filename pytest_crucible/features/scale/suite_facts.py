@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
@@ -14,6 +15,7 @@ from pytest_crucible.session.experiment import Experiment
 
 Facts = Mapping[str, Any]
 _COMMIT = "install the same commit there"
+_MISSING_FILE = re.compile(r"'(?P<path>[^']+)' does not exist|No such file or directory: '(?P<opened>[^']+)'")
 
 
 def version_facts() -> dict[str, str]:
@@ -69,5 +71,12 @@ def _differs(what: str, node: str, remedy: str = _COMMIT) -> str:
 
 
 def missing_test(node: str, nodeid: str, problems: Sequence[str]) -> str:
-    """Return why a node has no such test: the first error of its own collection, if there is any."""
-    return f"{node}: {problems[0]}" if problems else f"{node} has no test {nodeid}: {_COMMIT}"
+    """Return why a node has no such test: the first error of its own collection, if there is any.
+
+    >>> missing_test("gpu-3", "test_a.py::test_a", ["FileNotFoundError: [Errno 2] No such file or directory: 'claims.jsonl'"])
+    'gpu-3 has no claims.jsonl: copy it there'
+    """
+    if not problems:
+        return f"{node} has no test {nodeid}: {_COMMIT}"
+    file = _MISSING_FILE.search(problems[0])
+    return f"{node} has no {file['path'] or file['opened']}: copy it there" if file else f"{node}: {problems[0]}"
