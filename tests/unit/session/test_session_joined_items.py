@@ -66,7 +66,7 @@ def load_stored(store: RunStore, outcome: Outcome, *metrics: str) -> tuple[Any, 
     writer = store.writer()
     store_item(outcome, joined, "a", writer, lambda **facts: observed.append(facts))
     writer.close()
-    assert load_outcomes(store, key, 0).positions == []
+    assert not load_outcomes(store, key, 0).positions
     return load_outcomes(store, key, 1), observed
 
 
