@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import functools
-import json
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
@@ -36,10 +35,12 @@ from pytest_crucible.local_model.server.openai_formats import (
     split_calls,
     with_tools,
 )
+from pytest_crucible.local_model.server.openai_wire import DONE, write_error, write_event, write_message, write_usage
 from pytest_crucible.local_model.server.sampling import sample
 from pytest_crucible.local_model.server.state import Endpoints, Service
 from pytest_crucible.local_model.server.transport import Body, Json, Refusal, Request, Response
 from pytest_crucible.local_model.tokens import Tokenizer, render_prompt
+from pytest_crucible.records import Reply
 
 Piece = Callable[[int, str, Sampled | None], dict[str, Json]]
 """Returns an event's choice from its number and a text, which has the reply when it is the last."""
@@ -84,7 +85,7 @@ class Generation:
         head = {**self._head(kind, prefix), **fingerprint(self.weights)}
 
         def write(choices: list[Json], usage: Json = None) -> bytes:
-            return _event({**head, "choices": choices, **({"usage": usage} if with_usage else {})})
+            return write_event({**head, "choices": choices, **({"usage": usage} if with_usage else {})})
 
         return Response(body=b"", kind="text/event-stream", events=self._events(piece, write, with_usage=with_usage))
 
@@ -109,8 +110,7 @@ class Generation:
                 if text := texts[choice].add(token):
                     yield write([piece(choice, text, None)])
             if error := task.exception():
-                problem = {"message": str(error), "type": "invalid_request_error", "param": None, "code": None}
-                yield _event({"error": problem})
+                yield write_event(write_error(str(error), HTTPStatus.BAD_REQUEST))
                 return
             replies = task.result()
             for choice, reply in enumerate(replies):
@@ -118,7 +118,7 @@ class Generation:
                 yield write([piece(choice, rest, reply)])
             if with_usage:
                 yield write([], self.count_usage(replies))
-            yield b"data: [DONE]\n\n"
+            yield DONE
         finally:
             task.cancel()
 
@@ -133,8 +133,7 @@ class Generation:
     def count_usage(self, replies: Sequence[Sampled]) -> dict[str, int]:
         """Return the numbers of tokens read and written."""
         prompt = sum(len(request.prompt) for request in self.requests)
-        completion = sum(len(reply.tokens) for reply in replies)
-        return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+        return write_usage(prompt, sum(len(reply.tokens) for reply in replies))
 
     def _head(self, kind: str, prefix: str) -> dict[str, Json]:
         service, number = self.service, next(self.service.numbers)
@@ -145,11 +144,6 @@ class Generation:
         """Return the refusal of a prompt that fills the context, with the code that clients know."""
         most = f"this model's maximum context length is {self.weights.base.engine.shape.context} tokens"
         return Refusal(f"{most}: {error}", HTTPStatus.BAD_REQUEST, "context_length_exceeded")
-
-
-def _event(content: Mapping[str, Json]) -> bytes:
-    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-    return f"data: {text}\n\n".encode("utf-8", errors="replace")
 
 
 # The default of OpenAI's completions endpoint.
@@ -225,8 +219,7 @@ def _chat_prompt(tokenizer: Tokenizer, messages: Json) -> list[int]:
 def _chat_message(reply: Sampled, prefix: str, *, has_tools: bool) -> dict[str, Json]:
     """Return a reply as a message, with its tool calls where the request has tools."""
     content, calls = split_calls(reply.text, prefix) if has_tools else (reply.text, [])
-    message: dict[str, Json] = {"role": "assistant", "content": content, "refusal": None}
-    return {**message, "tool_calls": calls} if calls else message
+    return write_message(Reply(text=content or ""), calls)
 
 
 def _delta_choice(
