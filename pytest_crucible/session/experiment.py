@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import pytest
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
-from pytest_crucible.features import front_features
 from pytest_crucible.metrics import Metric
 from pytest_crucible.plan.variants import VariantNames, twin_sample
 from pytest_crucible.records import (
@@ -35,6 +34,7 @@ from pytest_crucible.records.settings import Settings
 from pytest_crucible.sample.engine import Progress, Watch
 from pytest_crucible.score import FurtherScores
 from pytest_crucible.session.experiment_data import ExperimentData, ExperimentMetrics
+from pytest_crucible.session.markers import sends_requests
 from pytest_crucible.session.marks import ExperimentMark, comparisons, targets
 
 if TYPE_CHECKING:
@@ -46,11 +46,6 @@ if TYPE_CHECKING:
 
 # These arguments differ between the calls of one function, which fixtures cannot; all others are ordinary fixtures.
 INJECTED = ("sample", "sampler", "score")
-
-
-def sends_requests(names: Collection[str]) -> bool:
-    """Return whether a function with these arguments may send requests to its arm."""
-    return "sampler" in names or any(name in names for feature in front_features() for name in feature.senders)
 
 
 @dataclass(eq=False)

@@ -27,6 +27,7 @@ from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.records.object_reference import load_object
 from pytest_crucible.records.plan import PlanValue
 from pytest_crucible.records.serialize import to_plain
+from pytest_crucible.session.markers import sends_requests
 from pytest_crucible.session.marks import ExperimentMark, scored_facts
 
 

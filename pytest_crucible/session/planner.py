@@ -42,6 +42,7 @@ from pytest_crucible.session.experiment_checks import (
     check_variables,
 )
 from pytest_crucible.session.experiment_data import SessionDatasets, find_metrics
+from pytest_crucible.session.markers import sends_requests
 from pytest_crucible.session.marks import comparisons, experiment_mark, scored_facts, targets
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any
 
-from pytest_crucible.features.agents.dialects import CHAT, MESSAGES, RESPONSES
+from pytest_crucible.features.agents.dialects import CHAT
 from pytest_crucible.features.agents.dialects.dialect import ClientRequest, Dialect, StreamWriter
 from pytest_crucible.features.agents.unit_calls import Ended, UnitCalls
 from pytest_crucible.local_model.server.transport import LOOPBACK, Limits, Refusal, Request, Response, Server, listen
@@ -23,7 +23,7 @@ from pytest_crucible.records.errors import BackendError
 from pytest_crucible.sample.loop import BackgroundLoop
 from pytest_crucible.sample.sampler import ReplyStream, Sampler
 
-PATHS: Mapping[str, Dialect] = {"/v1/chat/completions": CHAT, "/v1/responses": RESPONSES, "/v1/messages": MESSAGES}
+PATHS: Mapping[str, Dialect] = {"/v1/chat/completions": CHAT}
 SERVED = "this endpoint serves chat completions, responses, messages, embeddings, models"
 # No client sends a request again after it, not even those that do so ten times after a status of 429 or 500.
 FINAL = HTTPStatus.FORBIDDEN
