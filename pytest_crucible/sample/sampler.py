@@ -185,6 +185,11 @@ class Sampler:
         return self._arm
 
     @property
+    def backend(self) -> Backend:
+        """The arm's backend, within its wrappers."""
+        return self._backend
+
+    @property
     def variables(self) -> Mapping[str, Any]:
         """The adapter's `variables`, without `prompt`, which is an argument of the test function."""
         return {name: value for name, value in self._arm.variables.items() if name != "prompt"}

@@ -12,5 +12,9 @@ FEATURE = Feature(
         "`endpoint.api_key`. In functions marked `crucible`.",
     },
     senders=("endpoint",),
-    tables={"store_tables": "pytest_crucible.features.agents.tables:TABLES"},
+    adapter_keys=("roles",),
+    tables={
+        "store_tables": "pytest_crucible.features.agents.tables:TABLES",
+        "arm_makers": "pytest_crucible.features.agents.roles:MAKERS",
+    },
 )

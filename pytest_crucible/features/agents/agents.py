@@ -22,9 +22,8 @@ from pytest_crucible.metrics.models.scorers import current_reply
 from pytest_crucible.metrics.text import start_clock
 from pytest_crucible.records import JUDGE, ModelCall, Reply, Sample
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.usage import ROLE
 
-ROLE = "role:"
-"""The beginning of the name under which a role's calls are stored."""
 Order = Literal["strict", "any order", "subset"]
 Tool: TypeAlias = "tuple[str, Any]"
 """The name of a tool and its arguments: a JSON value, or the text itself if it is no JSON."""
@@ -103,7 +102,7 @@ def repeated_calls(reply: Reply, sample: Sample) -> int | NotApplicable:
 
 
 @_of_failures
-@metric(kind="count", direction="lower", version="1")
+@metric(kind="positive", direction="lower", version="1")
 def tokens(reply: Reply, sample: Sample) -> int | NotApplicable:
     """The number of tokens read and written in all calls of the unit."""
     sent = _unit_calls()
