@@ -16,5 +16,6 @@ FEATURE = Feature(
     tables={
         "store_tables": "pytest_crucible.features.agents.tables:TABLES",
         "arm_makers": "pytest_crucible.features.agents.roles:MAKERS",
+        "statistics": "pytest_crucible.features.agents.statistics:ROWS",
     },
 )

@@ -27,8 +27,8 @@ from pytest_crucible.sample.sampler import ReplyStream, Sampler
 
 PATHS: Mapping[str, Dialect] = {"/v1/chat/completions": CHAT}
 SERVED = "this endpoint serves chat completions, responses, messages, embeddings, models"
-# No client sends a request again after it, not even those that do so ten times after a status of 429 or 500.
-FINAL = HTTPStatus.FORBIDDEN
+# The status after which none of the clients sends a request again: some do so ten times after 403, 429 or 500.
+FINAL = HTTPStatus.UNAUTHORIZED
 _NEVER_AGAIN = "x-should-retry: false\r\n"
 # An agent may think for hours between two calls.
 _LIMITS = Limits(idle_s=86_400.0, connections=10_000)
