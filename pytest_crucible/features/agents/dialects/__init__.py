@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from pytest_crucible.features.agents.dialects.chat import Chat
 from pytest_crucible.features.agents.dialects.dialect import ClientRequest, Dialect, StreamWriter
+from pytest_crucible.features.agents.dialects.responses import Responses
 
 CHAT: Dialect = Chat()
+RESPONSES: Dialect = Responses()
 
-__all__ = ["CHAT", "ClientRequest", "Dialect", "StreamWriter"]
+__all__ = ["CHAT", "RESPONSES", "ClientRequest", "Dialect", "StreamWriter"]
