@@ -283,7 +283,7 @@ def test_responses_give_the_chat_reply(packaged):
 def test_responses_call_tools_and_are_streamed(packaged):
     """A call, its result and the reply to it: the same reply whole and as events."""
     tool = {"type": "function", **OTHER["function"]}
-    body = {"model": "crucible/tiny", "input": ASKED, "tools": [tool], "max_output_tokens": 30, "seed": 3}
+    body = {"model": "crucible/tiny", "input": ASKED, "tools": [tool], "max_output_tokens": 60, "seed": 3}
     status, answer = packaged.call("POST", "/oai/api/v1/responses", {**body, "tool_choice": "required"})
     (call,) = answer["output"]
     assert (status, call["type"], call["name"], call["arguments"]) == (200, "function_call", "stop", "{}")
