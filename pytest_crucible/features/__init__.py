@@ -35,6 +35,7 @@ NAMES: tuple[str, ...] = (
     "provenance",
     "view",
     "scale",
+    "agents",
 )
 """The features, in the order in which their hooks are called."""
 LATE = frozenset(

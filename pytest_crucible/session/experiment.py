@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -33,10 +34,13 @@ from pytest_crucible.records.settings import Settings
 from pytest_crucible.sample.engine import Progress, Watch
 from pytest_crucible.score import FurtherScores
 from pytest_crucible.session.experiment_data import ExperimentData, ExperimentMetrics
+from pytest_crucible.session.markers import sends_requests
 from pytest_crucible.session.marks import ExperimentMark, comparisons, targets
 
 if TYPE_CHECKING:
     from pytest_crucible.runs.looks import LookRule
+    from pytest_crucible.sample.loop import BackgroundLoop
+    from pytest_crucible.sample.sampler import Sampler
     from pytest_crucible.store.writer import Writer
 
 
@@ -44,10 +48,45 @@ if TYPE_CHECKING:
 INJECTED = ("sample", "sampler", "score")
 
 
-class BoundArgument(Protocol):
-    """Returns the value of an argument for a unit. `sample` is what the unit sends, such as a twin."""
+@dataclass(eq=False)
+class BoundUnit:
+    """A unit whose function is about to be called, as the arguments see it that are bound for it."""
 
-    def __call__(self, experiment: Experiment, unit: Unit, sample: Sample) -> Any: ...
+    experiment: Experiment
+    outcome: Outcome
+    sample: Sample
+    """What the unit sends, such as a twin."""
+    loop: BackgroundLoop
+    """The sampling loop."""
+    open_sampler: Callable[[OpenedArm | None, str], Sampler]
+    """Returns what sends requests of the unit: to its arm, or to that of another model in a role."""
+    on_enter: list[Callable[[], None]] = field(default_factory=list)
+    """Called in the context of the function, before it."""
+    blames_arm: Callable[[], bool] = lambda: False
+    """Whether an exception of the function is a failure of the arm, and not of the suite or the world."""
+    on_close: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+    """Awaited on the sampling loop when the function has ended, however it ended. May change the outcome."""
+
+    @property
+    def unit(self) -> Unit:
+        return self.outcome.unit
+
+    @cached_property
+    def sampler(self) -> Sampler:
+        """Sends requests to the arm. All arguments share it, so that calls are numbered together."""
+        return self.open_sampler(None, "")
+
+    async def close(self) -> None:
+        """Close what was opened for the unit, the newest first."""
+        async with AsyncExitStack() as stack:
+            for close in self.on_close:
+                stack.push_async_callback(close)
+
+
+class BoundArgument(Protocol):
+    """Returns the value of an argument for a unit."""
+
+    def __call__(self, bound: BoundUnit) -> Any: ...
 
 
 class FunctionCall(Protocol):
@@ -138,6 +177,11 @@ class Experiment:
         return (*self.metrics, *self.variant_metrics) if self.twin(unit) else self.metrics
 
     @property
+    def sends_requests(self) -> bool:
+        """Whether its function may send requests to its arms."""
+        return sends_requests(self.injected)
+
+    @property
     def injected(self) -> frozenset[str]:
         names = (*INJECTED, *self.arguments)
         return frozenset(names) & frozenset(inspect.signature(self.function).parameters)
@@ -188,6 +232,11 @@ class ExperimentDraft:
     exclusions: list[Exclusion] = field(default_factory=list)
     fields: dict[str, Any] = field(default_factory=dict)
     """Further fields of the plan."""
+
+    @property
+    def sends_requests(self) -> bool:
+        """Whether the function may send requests to its arms."""
+        return sends_requests(self.takes)
 
     @property
     def samples(self) -> Sequence[Sample]:
