@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any
 
-from pytest_crucible.features.agents.dialects import CHAT
+from pytest_crucible.features.agents.dialects import CHAT, MESSAGES, RESPONSES
 from pytest_crucible.features.agents.dialects.dialect import ClientRequest, Dialect, StreamWriter
 from pytest_crucible.features.agents.embeddings import estimate_tokens, read_texts, write_vectors
 from pytest_crucible.features.agents.unit_calls import Ended, UnitCalls
@@ -25,7 +25,7 @@ from pytest_crucible.records.errors import BackendError
 from pytest_crucible.sample.loop import BackgroundLoop
 from pytest_crucible.sample.sampler import ReplyStream, Sampler
 
-PATHS: Mapping[str, Dialect] = {"/v1/chat/completions": CHAT}
+PATHS: Mapping[str, Dialect] = {"/v1/chat/completions": CHAT, "/v1/responses": RESPONSES, "/v1/messages": MESSAGES}
 SERVED = "this endpoint serves chat completions, responses, messages, embeddings, models"
 # The status after which none of the clients sends a request again: some do so ten times after 403, 429 or 500.
 FINAL = HTTPStatus.UNAUTHORIZED

@@ -1,7 +1,7 @@
 """The interval of a ratio of two means on the same units: the ratios r for which the mean of x - r y does not differ from 0.
 
-Fieller (1954), JRSS B 16:175, compares it with 0 by Student's t. Where x - r y is skewed, as money is that failures waste, fewer of his
-intervals have the true ratio than they should: Hall (1992), JRSS B 54:221, corrects t for the skewness by a cubic polynomial.
+Fieller (1954), JRSS B 16:175, compares it with 0 by Student's t. Where x - r y is skewed, as money is that failures
+waste, fewer of his intervals have the true ratio than they should: Hall (1992), JRSS B 54:221, corrects t by a cubic polynomial.
 With clusters, x and y are the totals of a cluster.
 """
 

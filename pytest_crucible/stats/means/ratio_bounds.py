@@ -50,7 +50,9 @@ def mean_ratio_p_value(
 ) -> float:
     """Return the smallest alpha at which `mean_ratio_bound` excludes `null`: for "lower", evidence of a larger ratio.
 
-    `denominator_bounds` are those of the denominator, if they differ. Raises ValueError for amounts below 0 or out of bounds and for infinite bounds, NotEnoughData below two pairs or five clusters.
+    `denominator_bounds` are those of the denominator, if they differ.
+
+    Raises ValueError for amounts below 0 or out of bounds and for infinite bounds, NotEnoughData below two pairs or five clusters.
 
     >>> round(mean_ratio_p_value([3.0] * 30, [2.0] * 30, null=1.0, bounds=(1, 4), side="lower"), 4)
     0.0002
