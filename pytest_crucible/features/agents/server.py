@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any
 
-from pytest_crucible.features.agents.dialects import CHAT
+from pytest_crucible.features.agents.dialects import CHAT, MESSAGES, RESPONSES
 from pytest_crucible.features.agents.dialects.dialect import ClientRequest, Dialect, StreamWriter
 from pytest_crucible.features.agents.embeddings import estimate_tokens, read_texts, write_vectors
 from pytest_crucible.features.agents.unit_calls import Ended, UnitCalls
@@ -25,10 +25,14 @@ from pytest_crucible.records.errors import BackendError
 from pytest_crucible.sample.loop import BackgroundLoop
 from pytest_crucible.sample.sampler import ReplyStream, Sampler
 
-PATHS: Mapping[str, Dialect] = {"/v1/chat/completions": CHAT}
+PATHS: Mapping[str, Dialect] = {
+    "/v1/chat/completions": CHAT,
+    "/v1/responses": RESPONSES,
+    "/v1/messages": MESSAGES,
+}
 SERVED = "this endpoint serves chat completions, responses, messages, embeddings, models"
-# No client sends a request again after it, not even those that do so ten times after a status of 429 or 500.
-FINAL = HTTPStatus.FORBIDDEN
+# No client sends a request again after it: mini-swe-agent does so thirty times after any other but 404, dspy four times after 500.
+FINAL = HTTPStatus.UNAUTHORIZED
 _NEVER_AGAIN = "x-should-retry: false\r\n"
 # An agent may think for hours between two calls.
 _LIMITS = Limits(idle_s=86_400.0, connections=10_000)
