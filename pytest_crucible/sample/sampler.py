@@ -150,7 +150,19 @@ T = TypeVar("T")
 class Sampler:
     """Sends the requests of one unit to its arm, and records them."""
 
-    __slots__ = ("_arm", "_backend", "_calls", "_experiment", "_is_trial", "_role", "_scored_arm", "_sent", "_streams", "_system", "_unit")
+    __slots__ = (
+        "_arm",
+        "_backend",
+        "_calls",
+        "_experiment",
+        "_is_trial",
+        "_role",
+        "_scored_arm",
+        "_sent",
+        "_streams",
+        "_system",
+        "_unit",
+    )
 
     def __init__(
         self,

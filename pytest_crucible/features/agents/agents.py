@@ -108,9 +108,7 @@ def tokens(reply: Reply, sample: Sample) -> int | NotApplicable:
     sent = _unit_calls()
     if isinstance(sent, NotApplicable):
         return sent
-    numbers = [
-        number for call in sent if call.reply for number in (call.reply.input_tokens, call.reply.output_tokens)
-    ]
+    numbers = [number for call in sent if call.reply for number in (call.reply.input_tokens, call.reply.output_tokens)]
     if any(number is None for number in numbers):
         return NotApplicable("the server does not count the tokens of each reply")
     return sum(number or 0 for number in numbers)

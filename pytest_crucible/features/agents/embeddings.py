@@ -20,7 +20,8 @@ def read_texts(body: Mapping[str, Any], backend: Any, arm: str) -> tuple[Any, di
     """Return the texts and the parameters of a request for embeddings. Raises Refusal, also for an arm that makes none."""
     if not isinstance(find_innermost(backend), Embeds):
         raise Refusal(
-            f"the arm {arm} makes no embeddings: ask a role whose adapter is an OpenAI-compatible server", HTTPStatus.NOT_FOUND
+            f"the arm {arm} makes no embeddings: ask a role whose adapter is an OpenAI-compatible server",
+            HTTPStatus.NOT_FOUND,
         )
     texts = body.get("input")
     if not texts or not isinstance(texts, str | list):

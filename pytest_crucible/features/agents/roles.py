@@ -50,7 +50,9 @@ def _open_role(owner: str, name: str, part: str, opener: PartOpener, role: Role)
     except SpecError as error:
         raise SpecError(f"role {name!r} of {owner}: {error}") from None
     if opened.backend is None or opened.trainings or opened.competitors or isinstance(opened.backend, KnowsItsSamples):
-        raise SpecError(f"role {name!r} of {owner} is {part!r}, which answers no new prompt: name the adapter of one model")
+        raise SpecError(
+            f"role {name!r} of {owner} is {part!r}, which answers no new prompt: name the adapter of one model"
+        )
     return opened
 
 

@@ -31,9 +31,7 @@ def claims(sent: Sequence[SentCalls]) -> Sequence[Claim]:
 def view(sent: Sequence[SentCalls], claims: Sequence[Claim]) -> View:
     """Return a table of the arms and their roles, and a note on each arm that was asked too little."""
     rows = tuple(Row(cells=_cells(each)) for each in sent)
-    table = Table(
-        title="Agents", heads=("arm", *_NUMBERS, "model named"), rows=rows, numbers=_NUMBERS, verbosity=1
-    )
+    table = Table(title="Agents", heads=("arm", *_NUMBERS, "model named"), rows=rows, numbers=_NUMBERS, verbosity=1)
     return View(
         title="Agents",
         tables=(table,),

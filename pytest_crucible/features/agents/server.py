@@ -25,13 +25,9 @@ from pytest_crucible.records.errors import BackendError
 from pytest_crucible.sample.loop import BackgroundLoop
 from pytest_crucible.sample.sampler import ReplyStream, Sampler
 
-PATHS: Mapping[str, Dialect] = {
-    "/v1/chat/completions": CHAT,
-    "/v1/responses": RESPONSES,
-    "/v1/messages": MESSAGES,
-}
+PATHS: Mapping[str, Dialect] = {"/v1/chat/completions": CHAT, "/v1/responses": RESPONSES, "/v1/messages": MESSAGES}
 SERVED = "this endpoint serves chat completions, responses, messages, embeddings, models"
-# No client sends a request again after it: mini-swe-agent does so thirty times after any other but 404, dspy four times after 500.
+# The status after which none of the clients sends a request again: some do so ten times after 403, 429 or 500.
 FINAL = HTTPStatus.UNAUTHORIZED
 _NEVER_AGAIN = "x-should-retry: false\r\n"
 # An agent may think for hours between two calls.
