@@ -1,4 +1,4 @@
-"""Clients and agents as their users write them: each asks a model for the weather, with a tool, and returns what it was told.
+"""Clients and agents as their users write them: each asks a model for the weather, with a tool, and returns the answer.
 
 A function has the name of a client and how it is used; its package is imported in it. Only the address comes from outside.
 """

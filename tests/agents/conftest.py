@@ -68,7 +68,7 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class Trajectory:
-    """What a client returned, the tool's calls, and the messages of its requests as a server of chats received them."""
+    """The output of a client, the tool's calls, and the messages of its requests as a server of chats received them."""
 
     output: str
     cities: list[str]

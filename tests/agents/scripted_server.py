@@ -19,11 +19,7 @@ USAGE = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
 def call(name: str, **arguments: str) -> dict[str, Any]:
     """Return a message that calls a tool."""
     function = {"name": name, "arguments": json.dumps(arguments)}
-    return {
-        "role": "assistant",
-        "content": None,
-        "tool_calls": [{"id": "call_1", "type": "function", "function": function}],
-    }
+    return {**text(None), "tool_calls": [{"id": "call_1", "type": "function", "function": function}]}
 
 
 def text(content: str | None) -> dict[str, Any]:
