@@ -130,7 +130,9 @@ def _record_exception(outcome: Outcome, error: BaseException, classify: Classify
 def _first_line(error: BaseException) -> str:
     """Return the first line of an exception's message, with its type unless it is one of an assertion."""
     first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
-    is_message = not isinstance(error, Exception) or isinstance(error, AssertionError) or first_line == type(error).__name__
+    is_message = (
+        not isinstance(error, Exception) or isinstance(error, AssertionError) or first_line == type(error).__name__
+    )
     return first_line if is_message else f"{type(error).__name__}: {first_line}"
 
 

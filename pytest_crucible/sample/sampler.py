@@ -150,7 +150,19 @@ T = TypeVar("T")
 class Sampler:
     """Sends the requests of one unit to its arm, and records them."""
 
-    __slots__ = ("_arm", "_backend", "_calls", "_experiment", "_is_trial", "_role", "_scored_arm", "_sent", "_streams", "_system", "_unit")
+    __slots__ = (
+        "_arm",
+        "_backend",
+        "_calls",
+        "_experiment",
+        "_is_trial",
+        "_role",
+        "_scored_arm",
+        "_sent",
+        "_streams",
+        "_system",
+        "_unit",
+    )
 
     def __init__(
         self,
@@ -183,6 +195,11 @@ class Sampler:
     def arm(self) -> Arm:
         """The arm that replies."""
         return self._arm
+
+    @property
+    def backend(self) -> Backend:
+        """The arm's backend, within its wrappers."""
+        return self._backend
 
     @property
     def variables(self) -> Mapping[str, Any]:

@@ -17,5 +17,10 @@ FEATURE = Feature(
         "workspace": "The directory (a Path) of one sample, as its marker `environment` fills it. In functions marked `crucible`.",
     },
     senders=("endpoint",),
-    tables={"store_tables": "pytest_crucible.features.agents.tables:TABLES"},
+    adapter_keys=("roles",),
+    tables={
+        "store_tables": "pytest_crucible.features.agents.tables:TABLES",
+        "arm_makers": "pytest_crucible.features.agents.roles:MAKERS",
+        "statistics": "pytest_crucible.features.agents.statistics:ROWS",
+    },
 )

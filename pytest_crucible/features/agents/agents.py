@@ -22,9 +22,8 @@ from pytest_crucible.metrics.models.scorers import current_reply
 from pytest_crucible.metrics.text import start_clock
 from pytest_crucible.records import JUDGE, ModelCall, Reply, Sample
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.usage import ROLE
 
-ROLE = "role:"
-"""The beginning of the name under which a role's calls are stored."""
 Order = Literal["strict", "any order", "subset"]
 Tool: TypeAlias = "tuple[str, Any]"
 """The name of a tool and its arguments: a JSON value, or the text itself if it is no JSON."""
@@ -103,15 +102,13 @@ def repeated_calls(reply: Reply, sample: Sample) -> int | NotApplicable:
 
 
 @_of_failures
-@metric(kind="count", direction="lower", version="1")
+@metric(kind="positive", direction="lower", version="1")
 def tokens(reply: Reply, sample: Sample) -> int | NotApplicable:
     """The number of tokens read and written in all calls of the unit."""
     sent = _unit_calls()
     if isinstance(sent, NotApplicable):
         return sent
-    numbers = [
-        number for call in sent if call.reply for number in (call.reply.input_tokens, call.reply.output_tokens)
-    ]
+    numbers = [number for call in sent if call.reply for number in (call.reply.input_tokens, call.reply.output_tokens)]
     if any(number is None for number in numbers):
         return NotApplicable("the server does not count the tokens of each reply")
     return sum(number or 0 for number in numbers)

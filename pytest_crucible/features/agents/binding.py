@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from pytest_crucible.features.agents import sent_calls
 from pytest_crucible.features.agents.endpoint import BlockingEndpoint, Endpoint
 from pytest_crucible.features.agents.plugin import ENDPOINT
+from pytest_crucible.features.agents.roles import check_roles
 from pytest_crucible.features.agents.server import EndpointServer, Seat
 from pytest_crucible.features.agents.unit_calls import UnitCalls
 from pytest_crucible.records.errors import SpecError
@@ -30,9 +32,11 @@ BLOCKED_S = 10.0
 def bind_endpoint(draft: ExperimentDraft) -> None:
     """Add the argument `endpoint` to the draft. Raises SpecError."""
     check_fixture(draft.item, ENDPOINT)
+    check_roles(draft.arms)
     most = draft.mark.features.get(_MAX_CALLS)
     if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 1):
         raise SpecError(f"@pytest.mark.crucible has max_calls={most!r}: write a whole number of at least 1")
+    draft.plan_value(sent_calls.ENDPOINT, True)
     draft.arguments[ENDPOINT] = _EndpointOf(draft.config, most, inspect.iscoroutinefunction(draft.function))
 
 
@@ -46,12 +50,12 @@ class _EndpointOf:
 
     def __call__(self, bound: BoundUnit) -> Endpoint | BlockingEndpoint:
         server = _open_server(self.config, bound.loop)
-        calls = UnitCalls(bound, self.most)
+        calls = UnitCalls(bound, self.most, server.seats)
         bound.on_enter.append(calls.enter)
         bound.blames_arm = calls.blames_arm
-        endpoint = Endpoint(server, Seat(calls, bound.sampler, bound.sampler.arm.name))
-        bound.on_close += [calls.close, endpoint.close]
-        return endpoint if self.is_async else BlockingEndpoint(endpoint, bound.loop)
+        bound.on_close.append(calls.close)
+        seat = Seat(calls, bound.sampler, bound.sampler.arm.name)
+        return Endpoint(server, seat) if self.is_async else BlockingEndpoint(server, seat)
 
 
 def _open_server(config: pytest.Config, loop: BackgroundLoop) -> EndpointServer:
@@ -85,6 +89,8 @@ class _LoopWatch:
             self._is_due = False
             server.loop.call_soon_threadsafe(self._note)
         if time.monotonic() - self._beat > BLOCKED_S and _is_running(self.run.experiment.function):
+            # The experiments after this one get another server.
+            del self.config.stash[_SERVER]
             server.interrupt()
             name = self.run.item.originalname
             raise SpecError(

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from pytest_crucible.features.agents.roles import find_role
 from pytest_crucible.features.agents.server import EndpointServer, Seat
-from pytest_crucible.sample.loop import BackgroundLoop
+from pytest_crucible.records.usage import ROLE
 
 
 class Address:
-    """Where clients find the arm of a sample, or a model in a role."""
+    """Where the clients of one sample find its arm, or a model in a role, while the test function runs."""
 
     def __init__(self, server: EndpointServer, seat: Seat) -> None:
         self._server, self._seat = server, seat
-        server.seats[self._token] = seat
-
-    @property
-    def _token(self) -> str:
-        return self._seat.calls.token + (f".{self._seat.role}" if self._seat.role else "")
+        self._token = server.add(seat)
 
     @property
     def base_url(self) -> str:
@@ -29,33 +26,33 @@ class Address:
 
     @property
     def api_key(self) -> str:
-        """A key that clients may want. The address alone decides."""
+        """A key for clients that want one. The address alone decides who answers."""
         return "crucible"
 
     @property
     def model(self) -> str:
-        """The name of the arm's model. Any other name is answered, too; with it, clients that keep replies keep arms apart."""
+        """The name of the arm. Any other name of a model is answered, too; with it, clients that keep replies keep arms apart."""
         return self._seat.model
-
-    @property
-    def calls(self) -> int:
-        """How many calls the sample has sent so far, over all roles."""
-        return self._seat.calls.number
 
 
 class Endpoint(Address):
-    """Serves an arm to the clients of one sample, while the test function runs."""
+    """Serves an arm to the clients of one sample, in a function that is async."""
 
-    async def close(self) -> None:
-        """Answer no further request to any address of the sample."""
-        token = self._seat.calls.token
-        for address in [address for address in self._server.seats if address.partition(".")[0] == token]:
-            del self._server.seats[address]
+    @property
+    def calls(self) -> int:
+        """How many calls the sample has sent so far, those of roles included."""
+        return self._seat.calls.number
+
+    def role(self, name: str) -> Address:
+        """Return where the model of a role is found. Raises Refused, which ends the experiment, for an unknown role."""
+        calls = self._seat.calls
+        bound = calls.bound
+        opened = bound.experiment.opened_arms[bound.unit.arm]
+        helper = find_role(opened, name)
+        if helper.arm.name == opened.arm.name:
+            return Address(self._server, self._seat)
+        return Address(self._server, Seat(calls, bound.open_sampler(helper, f"{ROLE}{name}"), helper.arm.name, name))
 
 
-class BlockingEndpoint(Address):
-    """The endpoint of a function that is not async."""
-
-    def __init__(self, endpoint: Endpoint, loop: BackgroundLoop) -> None:
-        self._server, self._seat = endpoint._server, endpoint._seat
-        self._endpoint, self._loop = endpoint, loop
+class BlockingEndpoint(Endpoint):
+    """Serves an arm to the clients of one sample, in a function that is not async."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_crucible.features.row import Placed
+
 if TYPE_CHECKING:
     from pytest_crucible.session.experiment import ExperimentDraft, ExperimentRun
 
@@ -12,6 +14,10 @@ _FOLDER = "pytest_crucible.features.agents"
 
 
 METRICS = ("calls", "steps", "tool_calls", "repeated_calls", "tokens", "wall_s")
+
+
+def pytest_crucible_sections() -> dict[str, Placed]:
+    return {"agents": Placed(127, f"{_FOLDER}.section", lambda plan: "endpoint" in plan.features)}
 
 
 def pytest_crucible_metrics() -> dict[str, str]:

@@ -6,7 +6,8 @@ A request's path begins with the token of one unit, which is valid while the uni
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import secrets
+import socket
 import time
 import uuid
 from collections.abc import AsyncGenerator, Mapping
@@ -14,8 +15,9 @@ from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any
 
-from pytest_crucible.features.agents.dialects import CHAT
+from pytest_crucible.features.agents.dialects import CHAT, MESSAGES, RESPONSES
 from pytest_crucible.features.agents.dialects.dialect import ClientRequest, Dialect, StreamWriter
+from pytest_crucible.features.agents.embeddings import estimate_tokens, read_texts, write_vectors
 from pytest_crucible.features.agents.unit_calls import Ended, UnitCalls
 from pytest_crucible.local_model.server.transport import LOOPBACK, Limits, Refusal, Request, Response, Server, listen
 from pytest_crucible.records import Reply
@@ -23,10 +25,10 @@ from pytest_crucible.records.errors import BackendError
 from pytest_crucible.sample.loop import BackgroundLoop
 from pytest_crucible.sample.sampler import ReplyStream, Sampler
 
-PATHS: Mapping[str, Dialect] = {"/v1/chat/completions": CHAT}
+PATHS: Mapping[str, Dialect] = {"/v1/chat/completions": CHAT, "/v1/responses": RESPONSES, "/v1/messages": MESSAGES}
 SERVED = "this endpoint serves chat completions, responses, messages, embeddings, models"
-# No client sends a request again after it, not even those that do so ten times after a status of 429 or 500.
-FINAL = HTTPStatus.FORBIDDEN
+# The status after which none of the clients sends a request again: some do so ten times after 403, 429 or 500.
+FINAL = HTTPStatus.UNAUTHORIZED
 _NEVER_AGAIN = "x-should-retry: false\r\n"
 # An agent may think for hours between two calls.
 _LIMITS = Limits(idle_s=86_400.0, connections=10_000)
@@ -42,6 +44,11 @@ class Seat:
     """The name under which the arm is listed: one for each arm, because clients keep replies by the name of a model."""
     role: str = ""
 
+    def begin(self, path: str, model: str) -> dict[str, Any]:
+        """Count a call, and return what is stored of it beside the conversation. Raises Ended, and Refused for a recorded arm."""
+        number = self.calls.begin(self.sampler.arm, self.role)
+        return {"number": number, "path": path, "model": model, "role": self.role}
+
 
 @dataclass(eq=False)
 class EndpointServer:
@@ -49,6 +56,7 @@ class EndpointServer:
 
     seats: dict[str, Seat] = field(default_factory=dict)
     """By token."""
+    _is_closed: bool = False
     late: int = 0
     """How many requests came for a unit that had ended, or never was."""
 
@@ -58,17 +66,26 @@ class EndpointServer:
         self.url = f"http://{LOOPBACK}:{self._listening.getsockname()[1]}"
         self._server = Server(self._answer, _refuse, _LIMITS)
         self.loop = loop.loop
-        self._serving = loop.submit(self._server.serve(self._listening))
+        loop.submit(self._server.serve(self._listening))
         loop.on_close.append(self.close)
 
+    def add(self, seat: Seat) -> str:
+        """Return the token of requests to a seat, until its unit ends."""
+        token = secrets.token_urlsafe(18)
+        self.seats[token] = seat
+        seat.calls.tokens.append(token)
+        return token
+
     async def close(self) -> None:
-        """Accept no more requests, and close all connections."""
-        await self._server.close()
+        """Accept no more requests, and close all connections. Idempotent."""
+        if not self._is_closed:
+            self._is_closed = True
+            await self._server.close()
 
     def interrupt(self) -> None:
-        """Break all connections, from another thread: a client that blocks the loop gets an error, and frees it."""
-        with contextlib.suppress(OSError):
-            self._listening.close()
+        """Close from another thread, while the loop is blocked: the client that waits for it gets an error, and frees it."""
+        self._listening.shutdown(socket.SHUT_RDWR)
+        asyncio.run_coroutine_threadsafe(self.close(), self.loop)
 
     async def _answer(self, request: Request) -> Response:
         token, _, rest = request.path.removeprefix("/").partition("/")
@@ -80,6 +97,10 @@ class EndpointServer:
                 raise Refusal("this address belongs to a sample that has ended, or to none", FINAL)
             if request.method == "GET" and path.startswith("/v1/models"):
                 return Response.of_json(_list_models(seat.model))
+            if request.method == "POST" and path == "/v1/messages/count_tokens":
+                return Response.of_json(estimate_tokens(request.object()))
+            if request.method == "POST" and path == "/v1/embeddings":
+                return await _embed(seat, path, request.object())
             if request.method != "POST" or path not in PATHS:
                 raise Refusal(f"{request.method} {path}: not served here; {SERVED}", HTTPStatus.NOT_FOUND)
             return await _Call(seat, dialect, path, dialect.read(request.object())).answer()
@@ -105,6 +126,14 @@ def _list_models(name: str) -> dict[str, Any]:
     return {"object": "list", "data": [{**model, "display_name": name}], "has_more": False}
 
 
+async def _embed(seat: Seat, path: str, body: Mapping[str, Any]) -> Response:
+    """Return the vectors of a client's texts. Raises Refusal, Ended and BackendError."""
+    texts, parameters = read_texts(body, seat.sampler.backend, seat.sampler.arm.name)
+    facts = seat.begin(path, str(body.get("model", "")))
+    task = seat.calls.start(seat.calls.send(lambda: seat.sampler.generate(texts, **parameters), facts))
+    return Response.of_json(write_vectors(body, await _until_done(task)))
+
+
 @dataclass(frozen=True, eq=False)
 class _Call:
     """One request of a client, on its way to the arm and back."""
@@ -119,8 +148,7 @@ class _Call:
 
     async def answer(self) -> Response:
         """Return the reply in the client's form. Raises Ended and BackendError."""
-        number, calls = self.seat.calls.begin(), self.seat.calls
-        facts = {"number": number, "path": self.path, "model": self.request.model, "role": self.seat.role}
+        calls, facts = self.seat.calls, self.seat.begin(self.path, self.request.model)
         if self.request.stream:
             stream = self.seat.sampler.stream(self.request.messages, **self.request.parameters)
             pieces = _Pieces(stream)

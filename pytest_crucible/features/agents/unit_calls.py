@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import secrets
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from pytest_crucible.features.agents.tables import endpoint_calls
-from pytest_crucible.records import ModelCall, Outcome, Reply
+from pytest_crucible.records import Arm, ModelCall, Outcome, Reply
 from pytest_crucible.records.errors import BackendError, Refused
 from pytest_crucible.sample.invoke import lost_reason
 from pytest_crucible.session.experiment import BoundUnit
@@ -31,9 +30,13 @@ class UnitCalls:
     bound: BoundUnit
     most: int | None
     """The largest number of calls; None for any number."""
-    token: str = field(default_factory=lambda: secrets.token_urlsafe(18))
-    """Is in the address of each request, and valid while the function runs."""
+    seats: MutableMapping[str, Any]
+    """Those of all units, by token."""
+    tokens: list[str] = field(default_factory=list)
+    """Are in the addresses of the unit's requests, and valid while the function runs."""
     number: int = 0
+    of_arm: int = 0
+    """How many of the calls were not to a role."""
     error: BackendError | None = None
     """The reply that was lost: no further one can save the unit."""
     is_over: bool = False
@@ -49,14 +52,21 @@ class UnitCalls:
         """Return whether an exception is the arm's failure: after the first call, what the model said has led the agent there."""
         return self.number > 0
 
-    def begin(self) -> int:
-        """Count a call, and return its number. Raises Ended for one that is not answered."""
+    def begin(self, arm: Arm, role: str) -> int:
+        """Count a call, and return its number. Raises Ended for one that is not answered, and Refused for a recorded arm."""
         if self.error is not None:
             raise Ended(f"an earlier call of this sample has no reply: {self.error}")
         if self.most is not None and self.number >= self.most:
             self.is_over = True
             raise Ended(f"this sample has sent {quantity(self.most, 'call')}, as many as max_calls={self.most} allows")
+        if arm.recorded and self.of_arm:
+            self.error = Refused(
+                f"endpoint: the arm {arm.name} is recorded and has no reply to call {self.of_arm + 1} of sample "
+                f"{self.bound.sample.id!r:.200}; use an adapter that calls a model"
+            )
+            raise self.error
         self.number += 1
+        self.of_arm += not role
         return self.number
 
     def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
@@ -81,6 +91,8 @@ class UnitCalls:
 
     async def close(self) -> None:
         """Cancel what is in flight, and let the outcome say what the function may have hidden. Raises Refused."""
+        for token in self.tokens:
+            del self.seats[token]
         for task in tuple(self._tasks):
             task.cancel()
         if self._tasks:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_crucible.adapters.opened_arm import PROMPT, OpenedArm, answering_arms, could_name_file, names_file
-from pytest_crucible.records import PromptForm, Sample, Unit
+from pytest_crucible.records import PromptForm
 from pytest_crucible.records.errors import SpecError, closest_name
 from pytest_crucible.session.experiment import BoundUnit, ExperimentDraft
 from pytest_crucible.session.experiment_checks import check_fixture

@@ -181,8 +181,12 @@ _DEFAULTS: dict[str, Json] = {"response_format": {"type": "text"}, "repetition_p
 
 
 def read_body(request: Request, *of_chats: str) -> Body:
-    """Return the body; refuse what would change the reply and is not supported, and what only chats have."""
-    body = request.object()
+    """Return the body; refuse what is not supported, and what only chats have."""
+    return check_supported(request.object(), *of_chats)
+
+
+def check_supported(body: Body, *of_chats: str) -> Body:
+    """Return the body; refuse what would change the reply and is not supported, and these fields."""
     if unsupported := [
         name for name in (*_UNSUPPORTED, *of_chats) if body.get(name) and body[name] != _DEFAULTS.get(name)
     ]:

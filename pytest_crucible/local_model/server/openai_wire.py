@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Any, ClassVar
 
 from pytest_crucible.local_model.server.transport import Json
 from pytest_crucible.records import Reply
@@ -22,6 +22,29 @@ def write_event(content: Mapping[str, Any], name: str = "") -> bytes:
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
     # Lone surrogates, which a byte-level tokenizer can produce, are not UTF-8.
     return (f"event: {name}\n" if name else "").encode() + f"data: {text}\n\n".encode("utf-8", errors="replace")
+
+
+class SentText:
+    """Collects the pieces of a streamed text, and compares them with the whole text at the end."""
+
+    DIFFERS: ClassVar[str] = (
+        "the reply does not begin with the pieces that were streamed: send the request without stream"
+    )
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+
+    def __bool__(self) -> bool:
+        """Return whether any text was sent."""
+        return any(self._pieces)
+
+    def add(self, text: str) -> None:
+        self._pieces.append(text)
+
+    def rest(self, text: str) -> str | None:
+        """Return what is left of the whole text; None if it begins otherwise."""
+        sent = "".join(self._pieces)
+        return text[len(sent) :] if text.startswith(sent) else None
 
 
 def write_usage(read: int | None, written: int | None) -> dict[str, int]:
@@ -64,6 +87,11 @@ def finish_reason(reply: Reply) -> str:
     if reply.finish in ("length", "content_filter"):
         return reply.finish
     return "tool_calls" if reply.tool_calls else "stop"
+
+
+def write_logprobs(reply: Reply) -> list[dict[str, Any]]:
+    """Return the log-probabilities of a reply. It has no tokens: their texts are empty, and there are no alternatives."""
+    return [{"token": "", "logprob": value, "bytes": [], "top_logprobs": []} for value in reply.logprobs or ()]
 
 
 _ERROR_TYPES = {

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from pytest_crucible.features.agents.dialects.chat import Chat
 from pytest_crucible.features.agents.dialects.dialect import ClientRequest, Dialect, StreamWriter
+from pytest_crucible.features.agents.dialects.messages import Messages
+from pytest_crucible.features.agents.dialects.responses import Responses
 
 CHAT: Dialect = Chat()
+RESPONSES: Dialect = Responses()
+MESSAGES: Dialect = Messages()
 
-__all__ = ["CHAT", "ClientRequest", "Dialect", "StreamWriter"]
+__all__ = ["CHAT", "MESSAGES", "RESPONSES", "ClientRequest", "Dialect", "StreamWriter"]

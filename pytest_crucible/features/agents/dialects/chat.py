@@ -9,19 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_crucible.features.agents.dialects.bodies import read_model, read_objects, read_parameters
 from pytest_crucible.features.agents.dialects.dialect import ClientRequest
-from pytest_crucible.features.agents.dialects.sent_text import SentText
+from pytest_crucible.local_model.server.openai_bodies import read_model, read_objects, read_parameters
 from pytest_crucible.local_model.server.openai_wire import (
     DONE,
+    SentText,
     finish_reason,
     write_calls,
     write_error,
     write_event,
+    write_logprobs,
     write_message,
     write_usage,
 )
-from pytest_crucible.local_model.server.transport import Json, Refusal
+from pytest_crucible.local_model.server.transport import Refusal
 from pytest_crucible.records import Reply
 
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
@@ -100,12 +101,8 @@ def _write_head(kind: str, request: ClientRequest, answer_id: str, created: int)
 
 
 def _write_end(request: ClientRequest, reply: Reply) -> dict[str, Any]:
-    logprobs: Json = None
-    if request.parameters.get("logprobs") and reply.logprobs is not None:
-        tokens: list[Json] = [
-            {"token": "", "logprob": value, "bytes": None, "top_logprobs": []} for value in reply.logprobs
-        ]
-        logprobs = {"content": tokens, "refusal": None}
+    has_logprobs = request.parameters.get("logprobs") and reply.logprobs is not None
+    logprobs = {"content": write_logprobs(reply), "refusal": None} if has_logprobs else None
     return {"logprobs": logprobs, "finish_reason": finish_reason(reply)}
 
 

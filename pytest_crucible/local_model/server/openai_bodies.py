@@ -1,4 +1,4 @@
-"""Fields of requests that all dialects check alike."""
+"""Fields of requests that are read alike in all formats."""
 
 from __future__ import annotations
 
