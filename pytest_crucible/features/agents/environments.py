@@ -66,6 +66,7 @@ class Host:
     """How many samples run at a time."""
     removed: set[str] = field(default_factory=set)
     """The variables that programs did not get."""
+    _noted: set[str] = field(default_factory=set)
 
     def variables(self) -> dict[str, str]:
         """Return this process's variables without keys, and with the programs of this Python first."""
@@ -74,6 +75,11 @@ class Host:
         rest = {name: value for name, value in os.environ.items() if name not in keys}
         path = os.pathsep.join(filter(None, (os.path.dirname(sys.executable), rest.get("PATH", os.defpath))))
         return {**rest, "PATH": path}
+
+    def pop_note(self) -> str:
+        """Return the line on keys that were removed, once; empty without any."""
+        names, self._noted = sorted(self.removed - self._noted), self._noted | self.removed
+        return f"programs of agents did not get these variables of the host: {', '.join(names)}" if names else ""
 
     def _is_key(self, name: str, value: str) -> bool:
         if name in _NEEDED:

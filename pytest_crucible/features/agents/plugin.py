@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 from pytest_crucible.features.row import Placed
 
 if TYPE_CHECKING:
+    import pytest
+
     from pytest_crucible.session.experiment import ExperimentDraft, ExperimentRun
 
-ENDPOINT = "endpoint"
+ENDPOINT, WORKSPACE, ENVIRONMENT = "endpoint", "workspace", "environment"
 _FOLDER = "pytest_crucible.features.agents"
 
 
@@ -30,6 +32,10 @@ def pytest_crucible_plan(draft: ExperimentDraft) -> None:
         from pytest_crucible.features.agents.binding import bind_endpoint
 
         bind_endpoint(draft)
+    if WORKSPACE in draft.takes:
+        from pytest_crucible.features.agents.workspaces import bind_workspace
+
+        bind_workspace(draft)
 
 
 def pytest_crucible_run(run: ExperimentRun) -> None:
@@ -38,3 +44,21 @@ def pytest_crucible_run(run: ExperimentRun) -> None:
         from pytest_crucible.features.agents.binding import watch_loop
 
         watch_loop(run)
+
+
+def pytest_crucible_check_item(item: pytest.Item, is_experiment: bool) -> str:
+    """Return what is wrong where a test has an environment that nothing uses."""
+    if not any(mark.name == ENVIRONMENT for mark in item.own_markers):
+        return ""
+    if not is_experiment:
+        return "has an environment but is not an experiment: mark it with @pytest.mark.crucible(dataset=...), or remove the marker"
+    return "" if WORKSPACE in getattr(item, "fixturenames", ()) else "has an environment: take the argument `workspace`"
+
+
+def emit_line(config: pytest.Config, line: str) -> None:
+    """Show a line at the end of the session."""
+    from pytest_crucible.session.session import session_of
+
+    session = session_of(config)
+    if session is not None and line not in session.messages.lines:
+        session.messages.lines.append(line)

@@ -34,6 +34,15 @@ class ProgramOptions:
     sandbox: bool = False
 
 
+def program_options(
+    cwd: str | os.PathLike[str] | None, timeout_s: float | None, env: Mapping[str, str] | None, sandbox: bool
+) -> ProgramOptions:
+    """Return how a program is run. Raises ValueError for a time that is not above 0."""
+    if timeout_s is not None and not timeout_s > 0:
+        raise ValueError(f"timeout_s is {timeout_s!r}: write the seconds that the program may run, or leave it out")
+    return ProgramOptions(cwd=cwd, timeout_s=timeout_s, env=env or {}, sandbox=sandbox)
+
+
 @dataclass(eq=False)
 class UnitPrograms:
     """The programs of one unit. Its coroutines run on the sampling loop."""
@@ -68,7 +77,8 @@ class UnitPrograms:
         if self._is_over:
             raise RuntimeError(f"the sample has ended: {words[0]} is not run")
         cwd = Path(options.cwd or Path.cwd()).absolute()
-        if (owner := owner_of(cwd)) not in (None, self.bound.outcome):
+        owner = owner_of(cwd)
+        if owner is not None and owner is not self.bound.outcome:
             raise Refused(f"cwd={str(cwd)!r} is the workspace of another sample: use the argument `workspace` of the function")
         variables = {**self.host.variables(), **self.variables(served), **options.env}
         if not options.sandbox:
