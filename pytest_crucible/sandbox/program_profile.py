@@ -67,7 +67,9 @@ _NAMESPACES = 0x7E020000
 _X32 = 0x40000000
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/proc", "/sys/devices/system/cpu", "/dev/fd")
 # Of /etc only what programs need to run: it has secrets, too.
-_SETTINGS = "alternatives ca-certificates gitconfig group hosts ld.so.cache localtime mime.types nsswitch.conf passwd pki ssl"
+_SETTINGS = (
+    "alternatives ca-certificates gitconfig group hosts ld.so.cache localtime mime.types nsswitch.conf passwd pki ssl"
+)
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/random", "/dev/urandom")
 # Everything but making devices.
 _OWN = EVERYTHING & ~(1 << 6) & ~(1 << 11)
@@ -114,7 +116,10 @@ def port_filter(numbers: Machine) -> list[Instruction]:
     for number in refused_calls(1 if name == "x86_64" else 2, without=_ALLOWED):
         rules += [equal(number, skip=1), denied]
     rules += _when(numbers.clone, [argument(0), _has_bits(_NAMESPACES), denied])
-    rules += _when(numbers.ioctl, [argument(1), *(each for command in OTHERS_TERMINALS for each in (equal(command, skip=1), denied))])
+    rules += _when(
+        numbers.ioctl,
+        [argument(1), *(each for command in OTHERS_TERMINALS for each in (equal(command, skip=1), denied))],
+    )
     for number, flags in sends:
         rules += _when(number, [argument(flags), _has_bits(_FAST_OPEN), denied])
     # Each test jumps over the refusal below it.
@@ -137,7 +142,7 @@ def _has_bits(bits: int) -> Instruction:
 
 def own_files(command: Iterable[str], program: str) -> list[str]:
     """Return what a command needs to read: the files that it names, this Python, and the environment of its program."""
-    files = [*readable(), sys.prefix, *filter(os.path.isfile, command)]
+    files = [*readable(), sys.prefix, sys.base_prefix, *filter(os.path.isfile, command)]
     for path in (Path(program), Path(program).resolve()):
         # `PREFIX/bin/python`. A home directory has more than an environment.
         prefix = path.parent.parent

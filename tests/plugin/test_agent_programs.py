@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sqlite3
@@ -12,18 +11,19 @@ from contextlib import closing
 from typing import Any
 
 import pytest
+from fork_server import INTERPRETER
 
 from pytest_crucible.sandbox.program_profile import missing_parts
 
-ECHO = "def answer(request): return request.prompt\n"
-AGENT = '''
+ECHO = "def answer(request): return request.input[-1]['content']\n"
+AGENT = """
 import json, os, sys, urllib.request
 
 def ask(text):
     body = json.dumps({"model": "any", "messages": [{"role": "user", "content": text}]}).encode()
     request = urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/chat/completions", body, {"content-type": "application/json"})
     return json.loads(urllib.request.urlopen(request, timeout=20).read())["choices"][0]["message"]["content"]
-'''
+"""
 TEST = """
     import sys
     import pytest
@@ -47,19 +47,13 @@ def write_agent(suite: Any, source: str) -> None:
     (suite.path / "agent.py").write_text(AGENT + source)
 
 
-def lost_details(suite: Any) -> list[str]:
-    document = suite.json("--crucible-adapter=scripted")
-    return [json.dumps(document)]
-
-
 def test_a_program_calls_the_arm_of_its_sample(suite):
     write_agent(suite, "print(ask(sys.argv[1]))\n")
     suite.test(TEST)
     suite.run("--crucible-adapter=scripted", "-v").assert_outcomes(passed=1)
 
     programs = rows(suite, "agent_programs")
-    assert [row["position"] for row in programs] == [0, 1, 2, 3]
-    assert [row["output"] for row in programs] == ["0\n", "2\n", "4\n", "6\n"]
+    assert [int(row["output"]) for row in programs] == [2 * row["position"] for row in programs]
     assert {(row["exit_status"], row["ended"], row["number"]) for row in programs} == {(0, "", 1)}
     assert [row["number"] for row in rows(suite, "endpoint_calls")] == [1] * 4
 
@@ -85,7 +79,13 @@ def test_a_program_gets_none_of_the_hosts_keys_and_a_line_names_them(suite, monk
     names = rows(suite, "agent_programs")[0]["output"]
     for name in ("MY_API_KEY", "AWS_PROFILE", "OPENAI_ORGANIZATION", "TEAM_LINE"):
         assert name not in names
-    for name in ("HARMLESS", "ANTHROPIC_BASE_URL", "OPENAI_AGENTS_DISABLE_TRACING", "DSPY_CACHEDIR", "MSWEA_COST_TRACKING"):
+    for name in (
+        "HARMLESS",
+        "ANTHROPIC_BASE_URL",
+        "OPENAI_AGENTS_DISABLE_TRACING",
+        "DSPY_CACHEDIR",
+        "MSWEA_COST_TRACKING",
+    ):
         assert name in names
     notes = [line for line in result.stdout.lines if "did not get these variables" in line]
     assert len(notes) == 1
@@ -106,12 +106,9 @@ def test_what_a_program_prints_is_stored_without_keys(suite):
 def test_a_program_that_is_not_done_in_time_is_a_failure_of_the_arm(suite):
     write_agent(suite, "ask('x'); import time; time.sleep(60)\n")
     suite.test(TEST.replace("sample.expected]", "sample.expected], timeout_s=2.5").replace("limit=4", "limit=2"))
-    document = suite.json("--crucible-adapter=scripted")
+    suite.run("--crucible-adapter=scripted")
 
-    assert {(row["ended"]) for row in rows(suite, "agent_programs")} == {"timeout"}
-    (experiment,) = document["experiments"]
-    (arm,) = experiment["arms"]
-    assert arm["lost"] == 0, arm
+    assert {row["ended"] for row in rows(suite, "agent_programs")} == {"timeout"}
     with closing(sqlite3.connect(suite.path / ".crucible" / "crucible.db")) as connection:
         failures = connection.execute("SELECT failure, detail FROM replies").fetchall()
     assert len(failures) == 2
@@ -127,14 +124,17 @@ def test_a_program_that_does_not_exist_loses_its_samples_with_a_sentence(suite):
 
 
 def test_a_unit_that_ends_first_ends_its_programs(suite):
-    write_agent(suite, "open(f'pid-{sys.argv[1]}', 'w').write(str(os.getpid())); ask('x'); import time; time.sleep(60)\n")
+    write_agent(
+        suite, "open(f'pid-{sys.argv[1]}', 'w').write(str(os.getpid())); ask('x'); import time; time.sleep(60)\n"
+    )
     suite.test(TEST.replace("metrics", "timeout=3, metrics").replace("limit=4", "limit=1"))
     suite.run("--crucible-adapter=scripted")
 
     (program,) = rows(suite, "agent_programs")
     assert program["ended"] == "unit"
+    (pid,) = suite.path.glob("pid-*")
     with pytest.raises(ProcessLookupError):
-        os.kill(int((suite.path / "pid-0").read_text()), 0)
+        os.kill(int(pid.read_text()), 0)
 
 
 def test_a_thread_that_is_left_behind_runs_no_program_any_more(suite):
@@ -176,17 +176,19 @@ def test_the_environment_of_a_process_with_several_samples_is_refused(suite):
     result = suite.run("--crucible-adapter=scripted")
 
     result.assert_outcomes(failed=1)
-    assert "endpoint.environment() sets variables of the whole process, in which 64 samples run at a time" in result.stdout.str()
+    assert (
+        "endpoint.environment() sets variables of the whole process, in which 64 samples run at a time"
+        in result.stdout.str()
+    )
 
 
-SANDBOXED = """
-    import sys
+SANDBOXED = f"""
     import pytest
 
     @pytest.mark.crucible(dataset="questions.jsonl", limit=2, metrics=["exact_match"])
     @pytest.mark.environment(files="agent.py")
     async def test_agent(sample, endpoint, workspace):
-        result = await endpoint.run([sys.executable, "agent.py", sample.expected], cwd=workspace, sandbox=True, timeout_s=60)
+        result = await endpoint.run([{INTERPRETER!r}, "agent.py", sample.expected], cwd=workspace, sandbox=True, timeout_s=60)
         assert result.exit_status == 0, result.errors
         return result.output.strip()
 """
@@ -218,7 +220,8 @@ refused(lambda: socket.socket().bind(("127.0.0.1", 0)), "a server")
 refused(lambda: open({str(secret)!r}).read(), "a file of the suite")
 refused(lambda: open("/etc/shadow").read(), "/etc/shadow")
 refused(lambda: open({str(suite.path / "new.txt")!r}, "w"), "writing outside")
-refused(lambda: os.kill(os.getppid(), 0) if {landlock()} >= 6 else 1 / 0 if False else open("/nothing"), "a signal to the launcher")
+if {landlock()} >= 6:
+    refused(lambda: os.kill(os.getppid(), 0), "a signal to the launcher")
 open("own.txt", "w").write("mine")
 os.mkdir("sub"); os.rename("own.txt", "sub/own.txt")
 with tempfile.TemporaryFile() as file: file.write(b"x")

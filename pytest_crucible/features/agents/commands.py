@@ -154,7 +154,9 @@ class RunningCommand:
     async def _read(self) -> None:
         assert self.process.stdout is not None
         assert self.process.stderr is not None
-        reading = asyncio.gather(_read_all(self.process.stdout, self.output), _read_all(self.process.stderr, self.errors))
+        reading = asyncio.gather(
+            _read_all(self.process.stdout, self.output), _read_all(self.process.stderr, self.errors)
+        )
         await self.process.wait()
         # A process that escaped its launcher, killed from outside, may keep the pipes open.
         with suppress(TimeoutError):

@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING
 from pytest_crucible.features.row import Placed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     import pytest
 
+    from pytest_crucible.records import Conversation, Plan, View
     from pytest_crucible.session.experiment import ExperimentDraft, ExperimentRun
+    from pytest_crucible.store.runs import RunStore
 
 ENDPOINT, WORKSPACE, ENVIRONMENT = "endpoint", "workspace", "environment"
 _FOLDER = "pytest_crucible.features.agents"
@@ -53,6 +57,15 @@ def pytest_crucible_check_item(item: pytest.Item, is_experiment: bool) -> str:
     if not is_experiment:
         return "has an environment but is not an experiment: mark it with @pytest.mark.crucible(dataset=...), or remove the marker"
     return "" if WORKSPACE in getattr(item, "fixturenames", ()) else "has an environment: take the argument `workspace`"
+
+
+def pytest_crucible_sample_views(
+    store: RunStore, experiment: int, plan: Plan, position: int, conversations: Sequence[Conversation]
+) -> Iterable[View]:
+    """Return the tools and programs of a sample's agents."""
+    from pytest_crucible.features.agents.sample_views import sample_views
+
+    return sample_views(store, experiment, plan, position, conversations)
 
 
 def emit_line(config: pytest.Config, line: str) -> None:

@@ -11,7 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from pytest_crucible.features.agents.commands import Command, ProgramResult, RunningCommand, check_words, launch, result_of
+from pytest_crucible.features.agents.commands import (
+    Command,
+    ProgramResult,
+    RunningCommand,
+    check_words,
+    launch,
+    result_of,
+)
 from pytest_crucible.features.agents.environments import Host, Served, client_variables
 from pytest_crucible.features.agents.tables import agent_programs
 from pytest_crucible.features.agents.workspaces import owner_of
@@ -79,7 +86,9 @@ class UnitPrograms:
         cwd = Path(options.cwd or Path.cwd()).absolute()
         owner = owner_of(cwd)
         if owner is not None and owner is not self.bound.outcome:
-            raise Refused(f"cwd={str(cwd)!r} is the workspace of another sample: use the argument `workspace` of the function")
+            raise Refused(
+                f"cwd={str(cwd)!r} is the workspace of another sample: use the argument `workspace` of the function"
+            )
         variables = {**self.host.variables(), **self.variables(served), **options.env}
         if not options.sandbox:
             return Command(words=words, cwd=cwd, variables=variables)

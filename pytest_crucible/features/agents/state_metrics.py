@@ -49,7 +49,9 @@ def file_equals(path: str, expected: str | bytes | None = None, *, name: str = "
             return workspace
         contents = sample.expected if expected is None else expected
         if not isinstance(contents, str | bytes):
-            raise SpecError(f"file_equals({path!r}): sample {sample.id!r:.200} expects {type(contents).__name__}, not a text")
+            raise SpecError(
+                f"file_equals({path!r}): sample {sample.id!r:.200} expects {type(contents).__name__}, not a text"
+            )
         contents_bytes = contents if isinstance(contents, bytes) else contents.encode()
         return await asyncio.to_thread(_has_contents, workspace, path, contents_bytes)
 
@@ -74,7 +76,9 @@ def tests_pass(
     if source is not None and not source.exists():
         raise SpecError(f"tests_pass has files={str(files)!r}: there is no such directory or file")
 
-    @metric(name=name, kind="binary", version=f"1:{shlex.join(words)}:{'' if source is None else source.name}:{timeout_s:g}")
+    @metric(
+        name=name, kind="binary", version=f"1:{shlex.join(words)}:{'' if source is None else source.name}:{timeout_s:g}"
+    )
     async def pass_tests(reply: Reply, sample: Sample) -> bool | NotApplicable:
         workspace = _workspace(f"tests_pass({command!r})")
         if isinstance(workspace, NotApplicable):
@@ -138,7 +142,9 @@ def _has_contents(workspace: Path, path: str, contents: bytes) -> bool:
 async def _run_confined(words: Sequence[str], workspace: Path, timeout_s: float) -> bool:
     home = Path(tempfile.mkdtemp(prefix="crucible-tests-"))
     try:
-        command = Command(words=words, cwd=workspace, variables=_variables(home), confined=True, writable=(workspace, home))
+        command = Command(
+            words=words, cwd=workspace, variables=_variables(home), confined=True, writable=(workspace, home)
+        )
         result, ended = await run_command(command, timeout_s)
     finally:
         await asyncio.to_thread(shutil.rmtree, home, ignore_errors=True)

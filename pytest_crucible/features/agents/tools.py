@@ -77,7 +77,17 @@ class Journal:
 
     def add_text(self, text: str) -> None:
         """Record a text that a tool returns to the agent."""
-        self.add({"name": "", "arguments": None, "result": text, "error": "", "is_replayed": False, "begun": time.time(), "seconds": 0.0})
+        self.add(
+            {
+                "name": "",
+                "arguments": None,
+                "result": text,
+                "error": "",
+                "is_replayed": False,
+                "begun": time.time(),
+                "seconds": 0.0,
+            }
+        )
 
     def add(self, row: dict[str, Any]) -> None:
         """Add a row to the journal."""
@@ -158,7 +168,9 @@ class _Tool:
             raise
         finally:
             row = {name: plain(value) for name, value in row.items()}
-            self.journal.add({"name": self.name, **row, "error": error_text, "begun": begun, "seconds": time.monotonic() - start})
+            self.journal.add(
+                {"name": self.name, **row, "error": error_text, "begun": begun, "seconds": time.monotonic() - start}
+            )
 
     def _by_name(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         try:

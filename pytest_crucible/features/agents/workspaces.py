@@ -152,7 +152,9 @@ class Workspaces:
         name = f"{bound.sample.id}\0{experiment.repeat(unit)}\0{experiment.plan.arms[unit.arm].name}"
         path = self._root / hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:10]
         # A late variant calls the function several times.
-        return next(place for k in range(len(_LIVE) + 1) if (place := path.with_suffix(f".{k}" if k else "")) not in _LIVE)
+        return next(
+            place for k in range(len(_LIVE) + 1) if (place := path.with_suffix(f".{k}" if k else "")) not in _LIVE
+        )
 
     async def _fill(self, space: Workspace) -> None:
         """Copy the files and run the set-up. A failure loses the unit: it is the world's, not the arm's."""
@@ -160,7 +162,10 @@ class Workspaces:
         try:
             await asyncio.to_thread(_make, space.path, self.files)
         except Exception as error:
-            outcome.lost, outcome.detail = "error", f"the workspace of {space.bound.sample.id!r:.200} cannot be made: {error}"
+            outcome.lost, outcome.detail = (
+                "error",
+                f"the workspace of {space.bound.sample.id!r:.200} cannot be made: {error}",
+            )
             return
         if problem := await self._run_step("setup", space):
             outcome.lost, outcome.detail = "error", problem
@@ -196,7 +201,9 @@ class Workspaces:
     def _keep(self) -> None:
         if not self._has_kept:
             self._has_kept = True
-            emit_line(self.config, f"{self.item.name}: workspaces of failed samples are in {self._root}, until the next run")
+            emit_line(
+                self.config, f"{self.item.name}: workspaces of failed samples are in {self._root}, until the next run"
+            )
 
     def close(self) -> None:
         """Remove what is left of the workspaces, but those that are kept."""
@@ -228,7 +235,11 @@ def _make(path: Path, files: Path | None) -> None:
 async def _run(step: Step, workspace: Path, sample: Sample) -> str:
     """Call a function, or run a command in the workspace; return why the command failed, or an empty text."""
     if callable(step):
-        returned = step(workspace, sample) if inspect.iscoroutinefunction(step) else await asyncio.to_thread(step, workspace, sample)
+        returned = (
+            step(workspace, sample)
+            if inspect.iscoroutinefunction(step)
+            else await asyncio.to_thread(step, workspace, sample)
+        )
         if inspect.isawaitable(returned):
             await returned
         return ""

@@ -109,9 +109,7 @@ def test_a_program_whose_time_is_over_gets_sigterm_first(tmp_path):
 
 
 def test_a_program_that_ignores_sigterm_is_killed(tmp_path):
-    result, ended = run(
-        "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(60)", tmp_path, timeout_s=3
-    )
+    result, ended = run("import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(60)", tmp_path, timeout_s=3)
 
     assert (ended, result.exit_status) == ("timeout", -signal.SIGKILL)
     assert result.seconds < 20
