@@ -1,5 +1,7 @@
-"""Two small benchmarks, offline: one in the form of tau-bench (a simulated user, tools on a database, the state compared), one in
-that of SWE-bench (a repository, an agent that patches it, tests that it must not see)."""
+"""Two small benchmarks, offline, in the form of tau-bench and in that of SWE-bench.
+
+A simulated user, tools on a database, the state compared; and a repository, an agent that patches it, tests that it must not see.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +95,9 @@ def chat(base_url, messages):
     with urllib.request.urlopen(request, timeout=60) as response:
         return json.loads(response.read())["choices"][0]["message"]
 
-@pytest.mark.crucible(TASKS, metrics=[agents.rows("shop.db", "SELECT * FROM orders ORDER BY id", name="solved"), "calls", "tool_calls"], epochs=2)
+SOLVED = agents.rows("shop.db", "SELECT * FROM orders ORDER BY id", name="solved")
+
+@pytest.mark.crucible(TASKS, metrics=[SOLVED, "calls", "tool_calls"], epochs=2)
 @pytest.mark.environment(setup=make_shop)
 @pytest.mark.quality_target("pass^2(solved) >= 0.3")
 @pytest.mark.ab_compare("solved")
@@ -183,7 +187,8 @@ ISSUES = [dict(id="add", input="add: add(1, 2) is -1"), dict(id="half", input="h
 SETUP = ["sh", "-c", "git init -q && git add . && git -c user.name=a -c user.email=a@b commit -qm first"]
 
 def tests_of(name):
-    return agents.tests_pass(f"{INTERPRETER} -m pytest -q -p no:cacheprovider -p no:crucible -k {{name}}", files=HERE / "hidden", name=f"{{name}}_passes")
+    command = f"{INTERPRETER} -m pytest -q -p no:cacheprovider -p no:crucible -k {{name}}"
+    return agents.tests_pass(command, files=HERE / "hidden", name=f"{{name}}_passes")
 
 @pytest.mark.crucible(ISSUES, metrics=[tests_of("add"), tests_of("half")])
 @pytest.mark.environment(files="repo", setup=SETUP)

@@ -21,7 +21,8 @@ import json, os, sys, urllib.request
 
 def ask(text):
     body = json.dumps({"model": "any", "messages": [{"role": "user", "content": text}]}).encode()
-    request = urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/chat/completions", body, {"content-type": "application/json"})
+    url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
+    request = urllib.request.Request(url, body, {"content-type": "application/json"})
     return json.loads(urllib.request.urlopen(request, timeout=20).read())["choices"][0]["message"]["content"]
 """
 TEST = """

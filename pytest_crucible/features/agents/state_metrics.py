@@ -26,7 +26,7 @@ from pytest_crucible.metrics.definition import Metric, NotApplicable, metric
 from pytest_crucible.metrics.models.scorers import current_reply
 from pytest_crucible.records import Reply, Sample
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.sandbox import SandboxBroken, require
+from pytest_crucible.sandbox import SandboxBroken, require, shared
 from pytest_crucible.sandbox.program_profile import missing_parts
 
 # An agent's database may answer a query with more rows than fit in the memory, or never.
@@ -61,9 +61,9 @@ def file_equals(path: str, expected: str | bytes | None = None, *, name: str = "
 def tests_pass(
     command: str | Sequence[str],
     *,
-    files: str | os.PathLike[str] | None = None,
-    timeout_s: float = 300.0,
-    name: str = "tests_pass",
+    files: str | os.PathLike[str] | None = None,  # noqa: PT028 - it is no test
+    timeout_s: float = 300.0,  # noqa: PT028
+    name: str = "tests_pass",  # noqa: PT028
 ) -> Metric:
     """Return a metric that is true if a command ends with status 0 in the workspace: `tests_pass("pytest -q")`.
 
@@ -73,6 +73,8 @@ def tests_pass(
     """
     words = check_words(shlex.split(command) if isinstance(command, str) else command)
     source = None if files is None else Path(files).absolute()
+    # Samples in flight are many more than processors, and the seconds of each count.
+    room = asyncio.Semaphore(shared().workers)
     if source is not None and not source.exists():
         raise SpecError(f"tests_pass has files={str(files)!r}: there is no such directory or file")
 
@@ -88,7 +90,8 @@ def tests_pass(
             raise SandboxBroken(f"the tests were not run: {missing}")
         if source is not None:
             await asyncio.to_thread(copy_tree, source, workspace)
-        return await _run_confined(words, workspace, timeout_s)
+        async with room:
+            return await _run_confined(words, workspace, timeout_s)
 
     return _described(pass_tests, f"{shlex.join(words)} ends with status 0 in the workspace.")
 
@@ -98,10 +101,10 @@ tests_pass.__test__ = False  # type: ignore[attr-defined]
 
 
 def rows(sqlite: str, query: str, expected: Any = None, *, name: str = "rows") -> Metric:
-    """Return a metric that is true if a query of an SQLite file in the workspace gives these rows; by default what the sample expects.
+    """Return a metric that is true if a query of an SQLite file in the workspace gives these rows.
 
-    Rows are lists of values, in the order of the query. Of a query with one column, a list of its values will do, and of a
-    single value the value. A missing file, table or column is false.
+    By default they are what the sample expects. Rows are lists of values, in the order of the query. Of a query with one
+    column, a list of its values will do, and of a single value the value. A missing file, table or column is false.
     """
     if not sqlite3.complete_statement(query.rstrip().rstrip(";") + ";"):
         raise SpecError(f"rows({sqlite!r}, {query!r}): the query is not a whole statement of SQL")

@@ -78,7 +78,7 @@ def test_a_file_that_is_no_program_is_named(tmp_path):
     (tmp_path / "agent").write_text("not a program")
     (tmp_path / "agent").chmod(0o755)
 
-    with pytest.raises(OSError, match="./agent cannot be started: Exec format error"):
+    with pytest.raises(OSError, match=r"\./agent cannot be started: Exec format error"):
         asyncio.run(run_command(Command(words=["./agent"], cwd=tmp_path, variables={}), 5))
 
 
