@@ -100,7 +100,7 @@ class Call:
         self._hide = key_redactor(item.config)
 
     def bind(self, outcome: Outcome, sample: Sample | None = None, draw: str = "") -> BoundFunction:
-        """Return the function with its fixtures, and with this call's sample (or another `sample` in its place), sampler and score."""
+        """Return the function with its fixtures, and with the sample of this call (or another one in its place), sampler and score."""
         sample = outcome.sample = sample or self.experiment.sample(outcome.unit)
         bound = BoundUnit(
             self.experiment,

@@ -12,8 +12,8 @@ FEATURE = Feature(
         "the argument `workspace`",
     ),
     fixtures={
-        "endpoint": "Serves the arm to any client: `endpoint.base_url` in OpenAI's forms, `endpoint.anthropic_base_url` in Anthropic's, "
-        "`endpoint.api_key`. In functions marked `crucible`.",
+        "endpoint": "Serves the arm to any client: `endpoint.base_url` in OpenAI's forms, `endpoint.anthropic_base_url` in "
+        "Anthropic's, `endpoint.api_key`. In functions marked `crucible`.",
         "workspace": "The directory (a Path) of one sample, as its marker `environment` fills it. In functions marked `crucible`.",
     },
     senders=("endpoint",),

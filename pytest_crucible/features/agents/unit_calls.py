@@ -62,7 +62,7 @@ class UnitCalls:
         if arm.recorded and self.of_arm:
             self.error = Refused(
                 f"endpoint: the arm {arm.name} is recorded and has no reply to call {self.of_arm + 1} of sample "
-                f"{self.bound.sample.id!r:.200}; use an adapter that calls a model"
+                f"{self.bound.sample.id:.200}; use an adapter that calls a model"
             )
             raise self.error
         self.number += 1
