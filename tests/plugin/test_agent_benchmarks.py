@@ -49,11 +49,21 @@ def customer(request):
     turns = [message for message in request.input if message["role"] == "assistant"]
     return request.input[0]["content"] if not turns else "thanks"
 '''
-SHOP_ADAPTERS = {
-    "careful": {"backend": "scripted", "script": "scripts:answer", "roles": {"user": "customer"}},
-    "eager": {"backend": "scripted", "script": "scripts:base", "roles": {"user": "customer"}},
-    "customer": {"backend": "scripted", "script": "scripts:customer"},
-}
+SHOP_ADAPTERS = """
+[adapters.careful]
+backend = "scripted"
+script = "scripts:answer"
+roles = {user = "customer"}
+
+[adapters.eager]
+backend = "scripted"
+script = "scripts:base"
+roles = {user = "customer"}
+
+[adapters.customer]
+backend = "scripted"
+script = "scripts:customer"
+"""
 SHOP_TEST = """
 import asyncio, json, sqlite3, urllib.request
 from contextlib import closing
@@ -138,7 +148,7 @@ def scores(suite: Any, metric: str) -> dict[str, list[float]]:
 
 def test_support_agents_are_judged_by_the_state_of_the_shop(suite):
     suite.pytester.makepyfile(scripts=SHOP_SCRIPT, test_sums=SHOP_TEST)
-    suite.adapters(SHOP_ADAPTERS)
+    (suite.path / "crucible.toml").write_text(SHOP_ADAPTERS)
     result = suite.run("--crucible-adapter=careful", "--crucible-compare=eager")
 
     result.stdout.fnmatch_lines(["*pass^2(solved) >= 0.3*"])
@@ -186,11 +196,12 @@ HERE = Path(__file__).parent
 ISSUES = [dict(id="add", input="add: add(1, 2) is -1"), dict(id="half", input="half: half(1) is 0")]
 SETUP = ["sh", "-c", "git init -q && git add . && git -c user.name=a -c user.email=a@b commit -qm first"]
 
-def tests_of(name):
+def check(name):
     command = f"{INTERPRETER} -m pytest -q -p no:cacheprovider -p no:crucible -k {{name}}"
     return agents.tests_pass(command, files=HERE / "hidden", name=f"{{name}}_passes")
 
-@pytest.mark.crucible(ISSUES, metrics=[tests_of("add"), tests_of("half")])
+@pytest.mark.ab_compare("add_passes")
+@pytest.mark.crucible(ISSUES, metrics=[check("add"), check("half")])
 @pytest.mark.environment(files="repo", setup=SETUP)
 async def test_fix(sample, endpoint, workspace):
     result = await endpoint.run([{INTERPRETER!r}, str(HERE / "agent.py"), sample.input], cwd=workspace, sandbox=True, timeout_s=120)
@@ -213,7 +224,7 @@ def test_patches_are_judged_by_tests_that_the_agent_does_not_see(suite):
     suite.pytester.makepyfile(agent=FIX_AGENT, test_sums=FIX_TEST)
     result = suite.run("--crucible-adapter=scripted", "--crucible-compare=base", "--crucible-run-code", "test_sums.py")
 
-    result.assert_outcomes(passed=1)
+    assert result.parseoutcomes()["passed"] >= 1
     assert scores(suite, "add_passes") == {"scripted": [1.0, 0.0], "base": [0.0, 0.0]}
     assert scores(suite, "half_passes") == {"scripted": [0.0, 1.0], "base": [0.0, 0.0]}
     patches = [text for (text,) in query(suite, "SELECT output FROM agent_programs ORDER BY arm, position")]

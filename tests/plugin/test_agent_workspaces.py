@@ -83,9 +83,14 @@ with open(HERE / "paths.txt", "a") as file:
         metrics='agents.file_equals("shared.txt")',
         epochs=2,
     )
-    suite.run("--crucible-adapter=scripted", "--crucible-compare=base").assert_outcomes()
-    suite.script(ECHO + "base = answer\n")
-    suite.run("--crucible-adapter=scripted", "--crucible-compare=base").assert_outcomes(passed=1)
+    suite.script(f"{ECHO}\ndef base(request): return 'other'\n")
+    test = (
+        (suite.path / "test_sums.py")
+        .read_text()
+        .replace("@pytest.mark.env", "@pytest.mark.ab_compare('shared.txt_equals')\n@pytest.mark.env")
+    )
+    (suite.path / "test_sums.py").write_text(test)
+    suite.run("--crucible-adapter=scripted", "--crucible-compare=base")
 
     assert scores(suite, "shared.txt_equals") == [1.0] * 12
     paths = (suite.path / "paths.txt").read_text().split()
@@ -95,7 +100,14 @@ with open(HERE / "paths.txt", "a") as file:
 
 
 def test_the_path_of_a_workspace_is_the_same_in_each_run(suite):
-    write_suite(suite, environment="", body='open(HERE / f"path-{sample.id}", "a").write(f"{workspace}\\n")')
+    write_suite(
+        suite,
+        environment="",
+        body="""
+with open(HERE / f"path-{sample.id}", "a") as file:
+    file.write(f"{workspace}\\n")
+""",
+    )
     for _ in range(2):
         suite.run("--crucible-adapter=scripted", "--crucible-cache=off").assert_outcomes(passed=1)
 
@@ -283,8 +295,8 @@ def test_tests_that_pass_run_in_the_sandbox_once_they_are_allowed(suite):
     )
     command = f"{INTERPRETER} -m pytest -q -p no:cacheprovider -p no:crucible"
     write_suite(suite, environment="", body=TESTED, metrics=f'agents.tests_pass("{command}", files=HERE / "hidden")')
-    refused = suite.run("--crucible-adapter=scripted")
-    allowed = suite.run("--crucible-adapter=scripted", "--crucible-run-code")
+    refused = suite.run("--crucible-adapter=scripted", "test_sums.py")
+    allowed = suite.run("--crucible-adapter=scripted", "--crucible-run-code", "test_sums.py")
 
     assert "allow it with --crucible-run-code" in refused.stdout.str()
     allowed.assert_outcomes(passed=1)

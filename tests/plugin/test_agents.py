@@ -248,13 +248,16 @@ def test_max_calls_is_a_whole_number(agent, value):
 
 def test_an_exception_after_the_first_call_is_the_arms_failure_and_before_it_the_suites(agent):
     agent.write_agent(
-        lines("if sample.id != 'q0':\n    ask(endpoint, sample.input)\nraise KeyError('no plan')"), "metrics=['exact_match']"
+        lines("if sample.id != 'q0':\n    ask(endpoint, sample.input)\nraise KeyError('no plan')"),
+        "metrics=['exact_match']",
     )
 
     agent.run("--crucible-adapter=scripted").stdout.fnmatch_lines(["test_sums: scripted: 5 samples failed (assertion)"])
 
     agent.command("show", "latest", "--sample", "q0").stdout.fnmatch_lines(["*lost (error; KeyError: 'no plan')*"])
-    agent.command("show", "latest", "--sample", "q1").stdout.fnmatch_lines(["*failed (assertion; KeyError: 'no plan')*"])
+    agent.command("show", "latest", "--sample", "q1").stdout.fnmatch_lines(
+        ["*failed (assertion; KeyError: 'no plan')*"]
+    )
 
 
 def test_a_lost_reply_loses_the_sample_whatever_the_agent_makes_of_it(agent):
@@ -281,11 +284,14 @@ def test_a_function_that_returns_nothing_has_the_arms_last_reply(agent):
 
 
 def test_a_recorded_arm_has_no_second_reply(suite):
-    test = CLIENT + """
+    test = (
+        CLIENT
+        + """
     @pytest.mark.crucible("questions.jsonl", metrics=["exact_match"])
     def test_sums(sample, endpoint):
         return ask(endpoint, sample.input, ask(endpoint, sample.input), "sure?")
     """
+    )
     suite.test(test)
 
     result = suite.run("--crucible-adapter=v1")
@@ -320,7 +326,9 @@ def test_an_async_function_that_calls_a_blocking_client_gets_a_sentence(agent):
 
     result = agent.run("--crucible-adapter=scripted")
 
-    result.stdout.fnmatch_lines(["async def test_sums calls its agent without await, *: write def test_sums, or await *"])
+    result.stdout.fnmatch_lines(
+        ["async def test_sums calls its agent without await, *: write def test_sums, or await *"]
+    )
     assert result.ret == 1
 
 
@@ -353,7 +361,9 @@ def test_calls_of_threads_stay_with_their_sample(agent, workers):
 def test_an_arm_whose_endpoint_is_not_asked_is_named(agent):
     agent.write_agent(lines("return sample.expected"))
 
-    agent.run("--crucible-adapter=scripted").stdout.fnmatch_lines(["test_sums: scripted's endpoint received no call: point *"])
+    agent.run("--crucible-adapter=scripted").stdout.fnmatch_lines(
+        ["test_sums: scripted's endpoint received no call: point *"]
+    )
 
 
 def test_the_estimate_counts_the_calls_that_a_sample_would_send(agent):
