@@ -174,8 +174,13 @@ return sample.expected
     document = agent.json("--crucible-adapter=scripted")
 
     expected = {
-        **{"tool_calls": 2.0, "repeated_calls": 1.0, "add_called": 1.0, "sub_called": 0.0, "tool_order": 1.0},
-        **{"tool_arguments_valid": 1.0, "strict_arguments": 0.0},
+        "tool_calls": 2.0,
+        "repeated_calls": 1.0,
+        "add_called": 1.0,
+        "sub_called": 0.0,
+        "tool_order": 1.0,
+        "tool_arguments_valid": 1.0,
+        "strict_arguments": 0.0,
     }
     assert {name: values(document, name) for name in expected} == expected
 

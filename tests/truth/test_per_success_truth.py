@@ -39,7 +39,9 @@ def draw(rng, samples, size, share, likeness, spread):
     else:
         chances = np.full(groups, share)
     solved = (rng.random((groups, size)) < chances[:, None]).astype(float)
-    amounts = rng.lognormal(0.0, spread, (groups, size)) * rng.lognormal(0.0, 0.3, (groups, 1)) * (1 + WASTE * (1 - solved))
+    amounts = (
+        rng.lognormal(0.0, spread, (groups, size)) * rng.lognormal(0.0, 0.3, (groups, 1)) * (1 + WASTE * (1 - solved))
+    )
     return amounts.ravel(), solved.ravel(), np.repeat(np.arange(groups), size) if size > 1 else None
 
 
@@ -61,11 +63,11 @@ def test_the_interval_has_the_true_amount(name):
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_equal_arms_seldom_differ(name):
-    rng, shape, found = np.random.default_rng(100 + list(SHAPES).index(name)), SHAPES[name], 0
+    rng, shape, errors = np.random.default_rng(100 + list(SHAPES).index(name)), SHAPES[name], 0
     runs = RUNS // 4
     for _ in range(runs):
         arms = [draw(rng, *shape) for _ in range(2)]
         first, second = (Prepared(values=amounts, strata=solved, clusters=groups) for amounts, solved, groups in arms)
-        found += per_success.compare(first, second, ALPHA).p_value <= ALPHA
-    print(f"{name}: alike arms differ in {found / runs:.3f}")
-    assert at_most(found, runs, ALPHA)
+        errors += per_success.compare(first, second, ALPHA).p_value <= ALPHA
+    print(f"{name}: alike arms differ in {errors / runs:.3f}")
+    assert at_most(errors, runs, ALPHA)

@@ -16,10 +16,10 @@ import pytest
 from pytest_crucible.features.agents import sent_calls
 from pytest_crucible.features.agents.endpoint import BlockingEndpoint, Endpoint
 from pytest_crucible.features.agents.environments import Host
-from pytest_crucible.features.agents.plugin import ENDPOINT, emit_line
 from pytest_crucible.features.agents.programs import UnitPrograms
 from pytest_crucible.features.agents.roles import check_roles
 from pytest_crucible.features.agents.server import EndpointServer, Seat
+from pytest_crucible.features.agents.session_lines import show_line
 from pytest_crucible.features.agents.tools import Journal, Recordings
 from pytest_crucible.features.agents.unit_calls import UnitCalls
 from pytest_crucible.records.errors import SpecError
@@ -28,6 +28,7 @@ from pytest_crucible.session.experiment import BoundUnit, ExperimentDraft, Exper
 from pytest_crucible.session.experiment_checks import check_fixture
 from pytest_crucible.session.redaction import key_redactor
 
+ENDPOINT = "endpoint"
 _HOST = pytest.StashKey[Host]()
 _SERVER = pytest.StashKey[EndpointServer]()
 _MAX_CALLS = "max_calls"
@@ -82,7 +83,7 @@ def note_keys(config: pytest.Config) -> None:
     """Emit a line on the keys that programs did not get, once in a session."""
     host = config.stash.get(_HOST, None)
     if host is not None and (line := host.pop_note()):
-        emit_line(config, line)
+        show_line(config, line)
 
 
 def _open_server(config: pytest.Config, loop: BackgroundLoop) -> EndpointServer:

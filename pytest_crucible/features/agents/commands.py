@@ -76,7 +76,7 @@ def check_words(command: Sequence[str | os.PathLike[str]]) -> list[str]:
 
 
 class PrintedText:
-    """What a program has printed: its beginning and its end."""
+    """The text that a program prints: its beginning and its end."""
 
     def __init__(self, each_end: int = EACH_END) -> None:
         self._each_end = each_end

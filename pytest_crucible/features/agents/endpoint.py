@@ -16,7 +16,7 @@ from pytest_crucible.records.usage import ROLE
 
 
 class Address:
-    """Where the clients of one sample find its arm, or a model in a role, while the test function runs."""
+    """The place where clients of one sample find its arm, or a model in a role, while the test function runs."""
 
     def __init__(self, server: EndpointServer, seat: Seat) -> None:
         self._server, self._seat = server, seat
@@ -44,7 +44,7 @@ class Address:
 
 
 class UnitAddress(Address):
-    """Where the clients of one sample find its arm, and what its function can do there."""
+    """The endpoint of one sample: its address, and what the test function can do there."""
 
     def __init__(self, server: EndpointServer, seat: Seat, programs: UnitPrograms, journal: Journal) -> None:
         super().__init__(server, seat)
@@ -52,7 +52,7 @@ class UnitAddress(Address):
 
     @property
     def calls(self) -> int:
-        """How many calls the sample has sent so far, those of roles included."""
+        """The number of calls that the sample has sent so far, those of roles included."""
         return self._seat.calls.number
 
     def role(self, name: str) -> Address:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from pytest_crucible.session.experiment import ExperimentDraft, ExperimentRun
     from pytest_crucible.store.runs import RunStore
 
-ENDPOINT, WORKSPACE, ENVIRONMENT = "endpoint", "workspace", "environment"
 _FOLDER = "pytest_crucible.features.agents"
 
 
@@ -32,11 +31,11 @@ def pytest_crucible_metrics() -> dict[str, str]:
 
 def pytest_crucible_plan(draft: ExperimentDraft) -> None:
     """Bind the endpoint for each unit of an experiment whose function takes it."""
-    if ENDPOINT in draft.takes:
+    if "endpoint" in draft.takes:
         from pytest_crucible.features.agents.binding import bind_endpoint
 
         bind_endpoint(draft)
-    if WORKSPACE in draft.takes:
+    if "workspace" in draft.takes:
         from pytest_crucible.features.agents.workspaces import bind_workspace
 
         bind_workspace(draft)
@@ -44,7 +43,7 @@ def pytest_crucible_plan(draft: ExperimentDraft) -> None:
 
 def pytest_crucible_run(run: ExperimentRun) -> None:
     """Notice a function that blocks the loop on which its requests would be answered."""
-    if ENDPOINT in run.experiment.arguments:
+    if "endpoint" in run.experiment.arguments:
         from pytest_crucible.features.agents.binding import watch_loop
 
         watch_loop(run)
@@ -52,11 +51,13 @@ def pytest_crucible_run(run: ExperimentRun) -> None:
 
 def pytest_crucible_check_item(item: pytest.Item, is_experiment: bool) -> str:
     """Return what is wrong where a test has an environment that nothing uses."""
-    if not any(mark.name == ENVIRONMENT for mark in item.own_markers):
+    if not any(mark.name == "environment" for mark in item.own_markers):
         return ""
     if not is_experiment:
         return "has an environment but is not an experiment: mark it with @pytest.mark.crucible(dataset=...), or remove the marker"
-    return "" if WORKSPACE in getattr(item, "fixturenames", ()) else "has an environment: take the argument `workspace`"
+    return (
+        "" if "workspace" in getattr(item, "fixturenames", ()) else "has an environment: take the argument `workspace`"
+    )
 
 
 def pytest_crucible_sample_views(
@@ -66,12 +67,3 @@ def pytest_crucible_sample_views(
     from pytest_crucible.features.agents.sample_views import sample_views
 
     return sample_views(store, experiment, plan, position, conversations)
-
-
-def emit_line(config: pytest.Config, line: str) -> None:
-    """Show a line at the end of the session."""
-    from pytest_crucible.session.session import session_of
-
-    session = session_of(config)
-    if session is not None and line not in session.messages.lines:
-        session.messages.lines.append(line)

@@ -33,7 +33,7 @@ class ProgramTimeout(AssertionError):
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramOptions:
-    """How a program is run."""
+    """The options of one program."""
 
     cwd: str | os.PathLike[str] | None = None
     timeout_s: float | None = None

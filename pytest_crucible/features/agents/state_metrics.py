@@ -55,7 +55,8 @@ def file_equals(path: str, expected: str | bytes | None = None, *, name: str = "
         contents_bytes = contents if isinstance(contents, bytes) else contents.encode()
         return await asyncio.to_thread(_has_contents, workspace, path, contents_bytes)
 
-    return _described(equals, f"The file {path} in the workspace is as expected.")
+    equals.function.__doc__ = f"The file {path} in the workspace is as expected."
+    return equals
 
 
 def tests_pass(
@@ -93,7 +94,8 @@ def tests_pass(
         async with room:
             return await _run_confined(words, workspace, timeout_s)
 
-    return _described(pass_tests, f"{shlex.join(words)} ends with status 0 in the workspace.")
+    pass_tests.function.__doc__ = f"{shlex.join(words)} ends with status 0 in the workspace."
+    return pass_tests
 
 
 # A suite that imports it by name has no test of this name.
@@ -118,7 +120,8 @@ def rows(sqlite: str, query: str, expected: Any = None, *, name: str = "rows") -
         selected = await asyncio.to_thread(_select, workspace, sqlite, query)
         return selected is not None and _same_rows(selected, sample.expected if expected is None else expected)
 
-    return _described(equal_rows, f"{query} gives the expected rows of {sqlite} in the workspace.")
+    equal_rows.function.__doc__ = f"{query} gives the expected rows of {sqlite} in the workspace."
+    return equal_rows
 
 
 def _workspace(owner: str) -> Path | NotApplicable:
@@ -196,8 +199,3 @@ def _same_rows(selected: list[list[Any]], expected: Any) -> bool:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
-
-
-def _described(scorer: Metric, text: str) -> Metric:
-    scorer.function.__doc__ = text
-    return scorer

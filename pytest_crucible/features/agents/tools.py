@@ -121,7 +121,7 @@ class _Tool:
 
     def call(self, *arguments: Any, **named: Any) -> Any:
         """Return the function's result, or that of an equal call before it. Raises what the function raises."""
-        with self._recorded(arguments, named) as row:
+        with self._record(arguments, named) as row:
             if not self.replays:
                 row["result"] = result = self.function(*arguments, **named)
                 return result
@@ -139,7 +139,7 @@ class _Tool:
 
     async def call_async(self, *arguments: Any, **named: Any) -> Any:
         """Return the awaited result, or that of an equal call before it. Raises what the function raises."""
-        with self._recorded(arguments, named) as row:
+        with self._record(arguments, named) as row:
             if not self.replays:
                 row["result"] = result = await self.function(*arguments, **named)
                 return result
@@ -157,7 +157,7 @@ class _Tool:
             return result
 
     @contextmanager
-    def _recorded(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    def _record(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Add a row about the call to the journal when it ends."""
         row: dict[str, Any] = {"arguments": self._by_name(arguments, named), "result": None, "is_replayed": False}
         begun, start, error_text = time.time(), time.monotonic(), ""

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Ended(Exception):
-    """Why a unit answers no further request."""
+    """Raised with the reason why a unit answers no further request."""
 
 
 @dataclass(eq=False)
@@ -36,7 +36,7 @@ class UnitCalls:
     """Are in the addresses of the unit's requests, and valid while the function runs."""
     number: int = 0
     of_arm: int = 0
-    """How many of the calls were not to a role."""
+    """The number of calls that were not to a role."""
     error: BackendError | None = None
     """The reply that was lost: no further one can save the unit."""
     is_over: bool = False

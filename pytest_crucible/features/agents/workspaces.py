@@ -24,7 +24,7 @@ import pytest
 
 from pytest_crucible.features.agents.commands import Command, check_words, run_command
 from pytest_crucible.features.agents.copies import copy_tree, remove_tree
-from pytest_crucible.features.agents.plugin import ENVIRONMENT, WORKSPACE, emit_line
+from pytest_crucible.features.agents.session_lines import show_line
 from pytest_crucible.records import Outcome, Sample, Unit
 from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.score import Scored
@@ -32,6 +32,7 @@ from pytest_crucible.session.experiment import BoundUnit, ExperimentDraft
 from pytest_crucible.session.experiment_checks import check_fixture
 
 Step: TypeAlias = "Callable[[Path, Sample], Any] | str | Sequence[str]"
+WORKSPACE, ENVIRONMENT = "workspace", "environment"
 # A set-up that takes longer hangs: most make a database, or install a package.
 MOST_STEP_S = 600.0
 _KEEPS = ("failed",)
@@ -61,9 +62,10 @@ class EnvironmentMark:
                 raise SpecError(f"@pytest.mark.environment has no argument {name!r}: {suggest(name, names)}")
         if mark.args:
             raise SpecError("@pytest.mark.environment takes its arguments by name, for example setup=make_database")
-        return cls(**mark.kwargs)._checked()
+        return cls(**mark.kwargs).check()
 
-    def _checked(self) -> EnvironmentMark:
+    def check(self) -> EnvironmentMark:
+        """Return the arguments. Raises SpecError for invalid ones."""
         for name, step in (("setup", self.setup), ("teardown", self.teardown)):
             if step is not None and not callable(step):
                 try:
@@ -191,7 +193,7 @@ class Workspaces:
         for space in spaces:
             self._open.remove(space)
             if problem := await self._run_step("teardown", space):
-                emit_line(self.config, problem)
+                show_line(self.config, problem)
             _LIVE.pop(space.path, None)
             if self.mark.keep == "failed" and _has_failed(outcome, scored):
                 self._keep()
@@ -201,7 +203,7 @@ class Workspaces:
     def _keep(self) -> None:
         if not self._has_kept:
             self._has_kept = True
-            emit_line(
+            show_line(
                 self.config, f"{self.item.name}: workspaces of failed samples are in {self._root}, until the next run"
             )
 
