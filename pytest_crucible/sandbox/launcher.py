@@ -3,10 +3,13 @@
 It reads a line of JSON from its standard input, starts the program, and ends like it, with its exit status or by its signal. A
 further byte, or the end of its input because pytest is gone, ends the program before. What cannot be started is a line in the pipe
 `report`.
+
+It is run by its path, and imports the package only to confine a program: that takes as long as ten starts of an interpreter.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import select
@@ -17,9 +20,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from pytest_crucible.sandbox.confinement import PR_SET_PDEATHSIG, prctl
-
-_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 # Seconds between two looks at processes that were killed.
 _LOOK_S = 0.005
 # A process that the kernel does not end, such as one that waits for a broken disk, is left.
@@ -32,7 +33,7 @@ def main() -> None:
     order = json.loads(_read_line(0))
     if sys.platform == "linux":
         # Processes whose parents have ended become children of this one, wherever they went.
-        prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     ended, ended_end = os.pipe()
     os.set_blocking(ended_end, False)
     signal.set_wakeup_fd(ended_end, warn_on_full_buffer=False)
@@ -78,8 +79,9 @@ def _become(order: Mapping[str, Any]) -> NoReturn:
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGPIPE):
         signal.signal(number, signal.SIG_DFL)
     if sys.platform == "linux":
-        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     if order["confined"]:
+        sys.path.insert(0, order["root"])
         from pytest_crucible.sandbox.program_profile import confine
 
         confine(order["writable"], order["files"], order["port"])
@@ -115,23 +117,34 @@ def _reap(program: int) -> int | None:
     return status
 
 
-def _signal_all(program: int, number: int) -> bool:
-    """Send a signal to the program's group and to all processes below this one; return whether there are any."""
-    processes = list(_descendants())
-    with suppress(OSError):
-        os.killpg(program, number)
-    for process in processes:
+def _signal_all(program: int, number: int) -> None:
+    """Send a signal to all processes below this one, or where they are not known to those of the program's group."""
+    if sys.platform != "linux":
+        with suppress(OSError):
+            os.killpg(program, number)
+    for process in _descendants():
         with suppress(OSError):
             os.kill(process, number)
-    return bool(processes)
 
 
 def _kill_all(program: int) -> None:
     deadline = time.monotonic() + _MOST_KILL_S
+    if sys.platform != "linux":
+        _signal_all(program, signal.SIGKILL)
     # Again, for a process may have started another one meanwhile.
-    while _signal_all(program, signal.SIGKILL) and time.monotonic() < deadline:
+    while _has_children(program) and time.monotonic() < deadline:
+        _signal_all(program, signal.SIGKILL)
         time.sleep(_LOOK_S)
-        _reap(program)
+
+
+def _has_children(program: int) -> bool:
+    """Return whether a process is left: on Linux each whose parents have ended is a child of this one."""
+    _reap(program)
+    try:
+        os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return False
+    return True
 
 
 def _descendants() -> Iterator[int]:
@@ -159,3 +172,7 @@ def _end_like(status: int) -> NoReturn:
             signal.signal(-status, signal.SIG_DFL)
         os.kill(os.getpid(), -status)
     os._exit(max(status, 0))
+
+
+if __name__ == "__main__":
+    main()

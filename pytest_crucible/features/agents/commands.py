@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from pytest_crucible.sandbox import launcher
 from pytest_crucible.sandbox.pool import ROOT
 from pytest_crucible.sandbox.program_profile import own_files
 
@@ -24,7 +25,6 @@ EACH_END = 1 << 16
 GRACE_S = 2.0
 # The launcher's own seconds to kill what is left, and to end.
 _LAST_S = 7.0
-_LAUNCHER = "import sys; sys.path.insert(0, {root!r}); from pytest_crucible.sandbox.launcher import main; sys.path.pop(0); main()"
 Ended = Literal["", "timeout", "unit"]
 
 
@@ -184,7 +184,7 @@ async def launch(command: Command) -> RunningCommand:
     report, report_end = os.pipe()
     try:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", "-S", "-B", "-c", _LAUNCHER.format(root=ROOT)),
+            *(sys.executable, "-I", "-S", "-B", launcher.__file__),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -205,6 +205,7 @@ async def launch(command: Command) -> RunningCommand:
         "report": report_end,
         "grace_s": GRACE_S,
         "confined": command.confined,
+        "root": ROOT,
         "writable": [os.fspath(path) for path in command.writable],
         "files": own_files(command.words, program) if command.confined else [],
         "port": command.port,
