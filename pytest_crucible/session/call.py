@@ -185,6 +185,8 @@ class Call:
         set_current_reply(plan.nodeid, sample_id, repeat, outcome.calls, feature_rows=outcome.feature_rows, arm=arm)
         timeout_s, classify = self.experiment.timeout_s, partial(classify_exception, blames_arm=bound.unit.blames_arm)
         try:
+            if not await bound.unit.open():
+                return outcome
             if self.experiment.is_async:
                 await ask_async(bound, bound.arguments, outcome, timeout_s=timeout_s, classify=classify)
             else:
@@ -231,7 +233,13 @@ class ScoredUnits:
 
     async def __call__(self, unit: Unit) -> Outcome:
         """Return the outcome: lost if scoring was cut short. Raises what the request raises, and Refused."""
-        return await cut_off_by(self._deadline, await self._ask(unit), self._score)
+        outcome = None
+        try:
+            outcome = await cut_off_by(self._deadline, await self._ask(unit), self._score)
+            return outcome
+        finally:
+            for release in self._experiment.on_scored:
+                await release(unit, outcome, self._scores.get(unit))
 
     def pop_scores(self, outcome: Outcome) -> Scored:
         scores = self._scores.pop(outcome.unit, None)

@@ -32,7 +32,7 @@ from pytest_crucible.records import (
 from pytest_crucible.records.plan import PlanValue
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.sample.engine import Progress, Watch
-from pytest_crucible.score import FurtherScores
+from pytest_crucible.score import FurtherScores, Scored
 from pytest_crucible.session.experiment_data import ExperimentData, ExperimentMetrics
 from pytest_crucible.session.markers import sends_requests
 from pytest_crucible.session.marks import ExperimentMark, comparisons, targets
@@ -60,6 +60,8 @@ class BoundUnit:
     """The sampling loop."""
     open_sampler: Callable[[OpenedArm | None, str], Sampler]
     """Returns what sends requests of the unit: to its arm, or to that of another model in a role."""
+    on_open: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+    """Awaited before the function is called, which is not called for an outcome that one of them has lost."""
     on_enter: list[Callable[[], None]] = field(default_factory=list)
     """Called in the context of the function, before it."""
     blames_arm: Callable[[], bool] = lambda: False
@@ -76,6 +78,12 @@ class BoundUnit:
         """Sends requests to the arm. All arguments share it, so that calls are numbered together."""
         return self.open_sampler(None, "")
 
+    async def open(self) -> bool:
+        """Prepare what the function needs; return whether it can be called."""
+        for prepare in self.on_open:
+            await prepare()
+        return self.outcome.lost is None
+
     async def close(self) -> None:
         """Close what was opened for the unit, the newest first."""
         async with AsyncExitStack() as stack:
@@ -87,6 +95,13 @@ class BoundArgument(Protocol):
     """Returns the value of an argument for a unit."""
 
     def __call__(self, bound: BoundUnit) -> Any: ...
+
+
+class OnScored(Protocol):
+    """Ends what a unit's metrics still needed."""
+
+    async def __call__(self, unit: Unit, outcome: Outcome | None, scored: Scored | None) -> None:
+        """`outcome` is None for a unit that raised, `scored` also for one that was cut short."""
 
 
 class FunctionCall(Protocol):
@@ -138,6 +153,8 @@ class Experiment:
     """Further arguments of the function, by name."""
     further_scores: tuple[FurtherScores, ...] = ()
     """Functions that score more of a reply than its metrics do."""
+    on_scored: tuple[OnScored, ...] = ()
+    """Awaited for each unit when it is scored, or was cut short."""
 
     @cached_property
     def draws(self) -> tuple[Draws, ...]:
@@ -229,6 +246,8 @@ class ExperimentDraft:
     """Further numbers that a reply has."""
     further_scores: list[FurtherScores] = field(default_factory=list)
     """Functions that score more of a reply than its metrics do."""
+    on_scored: list[OnScored] = field(default_factory=list)
+    """Awaited for each unit when it is scored, or was cut short."""
     exclusions: list[Exclusion] = field(default_factory=list)
     fields: dict[str, Any] = field(default_factory=dict)
     """Further fields of the plan."""

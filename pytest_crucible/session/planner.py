@@ -89,6 +89,7 @@ class ExperimentPlanner:
             late_variants=draft.late_variants,
             arguments=draft.arguments,
             further_scores=tuple(draft.further_scores),
+            on_scored=tuple(draft.on_scored),
         )
 
     def _read_declarations(self, item: pytest.Function, function: Callable[..., Any]) -> ExperimentDraft:

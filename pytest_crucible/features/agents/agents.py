@@ -16,6 +16,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
+from pytest_crucible.features.agents.state_metrics import file_equals as file_equals
+from pytest_crucible.features.agents.state_metrics import rows as rows
+from pytest_crucible.features.agents.state_metrics import tests_pass as tests_pass
 from pytest_crucible.features.agents.tables import endpoint_calls
 from pytest_crucible.metrics.definition import Metric, NotApplicable, metric
 from pytest_crucible.metrics.models.scorers import current_reply

@@ -8,21 +8,28 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
 
 from pytest_crucible.features.agents import sent_calls
 from pytest_crucible.features.agents.endpoint import BlockingEndpoint, Endpoint
+from pytest_crucible.features.agents.environments import Host
+from pytest_crucible.features.agents.programs import UnitPrograms
 from pytest_crucible.features.agents.roles import check_roles
 from pytest_crucible.features.agents.server import EndpointServer, Seat
+from pytest_crucible.features.agents.session_lines import show_line
+from pytest_crucible.features.agents.tools import Journal, Recordings
 from pytest_crucible.features.agents.unit_calls import UnitCalls
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.sample.loop import BackgroundLoop
 from pytest_crucible.session.experiment import BoundUnit, ExperimentDraft, ExperimentRun
 from pytest_crucible.session.experiment_checks import check_fixture
+from pytest_crucible.session.redaction import key_redactor
 
 ENDPOINT = "endpoint"
+_HOST = pytest.StashKey[Host]()
 _SERVER = pytest.StashKey[EndpointServer]()
 _MAX_CALLS = "max_calls"
 # Longer than an async function computes between two awaits, shorter than a developer waits.
@@ -37,7 +44,9 @@ def bind_endpoint(draft: ExperimentDraft) -> None:
     if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 1):
         raise SpecError(f"@pytest.mark.crucible has max_calls={most!r}: write a whole number of at least 1")
     draft.plan_value(sent_calls.ENDPOINT, True)
-    draft.arguments[ENDPOINT] = _EndpointOf(draft.config, most, inspect.iscoroutinefunction(draft.function))
+    draft.arguments[ENDPOINT] = _EndpointOf(
+        draft.config, most, inspect.iscoroutinefunction(draft.function), _host(draft)
+    )
 
 
 @dataclass(frozen=True)
@@ -47,6 +56,8 @@ class _EndpointOf:
     config: pytest.Config
     most: int | None
     is_async: bool
+    host: Host
+    recordings: Recordings = field(default_factory=Recordings)
 
     def __call__(self, bound: BoundUnit) -> Endpoint | BlockingEndpoint:
         server = _open_server(self.config, bound.loop)
@@ -54,8 +65,25 @@ class _EndpointOf:
         bound.on_enter.append(calls.enter)
         bound.blames_arm = calls.blames_arm
         bound.on_close.append(calls.close)
+        programs = UnitPrograms(bound, self.host)
+        # Programs end first: a call that they send then is none of the agent's.
+        bound.on_close.append(programs.close)
         seat = Seat(calls, bound.sampler, bound.sampler.arm.name)
-        return Endpoint(server, seat) if self.is_async else BlockingEndpoint(server, seat)
+        endpoint_class = Endpoint if self.is_async else BlockingEndpoint
+        return endpoint_class(server, seat, programs, Journal(bound, self.recordings))
+
+
+def _host(draft: ExperimentDraft) -> Host:
+    """Return this process as its agents may see it: one for all experiments of a session."""
+    hide_keys = key_redactor(draft.config).hide_keys
+    return draft.config.stash.setdefault(_HOST, Host(hide_keys, draft.settings.concurrency))
+
+
+def note_keys(config: pytest.Config) -> None:
+    """Emit a line on the keys that programs did not get, once in a session."""
+    host = config.stash.get(_HOST, None)
+    if host is not None and (line := host.pop_note()):
+        show_line(config, line)
 
 
 def _open_server(config: pytest.Config, loop: BackgroundLoop) -> EndpointServer:
@@ -69,6 +97,7 @@ def _open_server(config: pytest.Config, loop: BackgroundLoop) -> EndpointServer:
 def watch_loop(run: ExperimentRun) -> None:
     """End the run of a function that blocks the loop: its own requests could never be answered."""
     run.on_tick.append(_LoopWatch(run, run.item.config))
+    run.after.append(partial(note_keys, run.item.config))
 
 
 @dataclass(eq=False)

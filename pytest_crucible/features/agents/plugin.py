@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 from pytest_crucible.features.row import Placed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import pytest
+
+    from pytest_crucible.records import Conversation, Plan, View
     from pytest_crucible.session.experiment import ExperimentDraft, ExperimentRun
+    from pytest_crucible.store.runs import RunStore
 
 _FOLDER = "pytest_crucible.features.agents"
 
@@ -29,6 +35,10 @@ def pytest_crucible_plan(draft: ExperimentDraft) -> None:
         from pytest_crucible.features.agents.binding import bind_endpoint
 
         bind_endpoint(draft)
+    if "workspace" in draft.takes:
+        from pytest_crucible.features.agents.workspaces import bind_workspace
+
+        bind_workspace(draft)
 
 
 def pytest_crucible_run(run: ExperimentRun) -> None:
@@ -37,3 +47,23 @@ def pytest_crucible_run(run: ExperimentRun) -> None:
         from pytest_crucible.features.agents.binding import watch_loop
 
         watch_loop(run)
+
+
+def pytest_crucible_check_item(item: pytest.Item, is_experiment: bool) -> str:
+    """Return what is wrong where a test has an environment that nothing uses."""
+    if not any(mark.name == "environment" for mark in item.own_markers):
+        return ""
+    if not is_experiment:
+        return "has an environment but is not an experiment: mark it with @pytest.mark.crucible(dataset=...), or remove the marker"
+    return (
+        "" if "workspace" in getattr(item, "fixturenames", ()) else "has an environment: take the argument `workspace`"
+    )
+
+
+def pytest_crucible_sample_views(
+    store: RunStore, experiment: int, plan: Plan, position: int, conversations: Sequence[Conversation]
+) -> Iterable[View]:
+    """Return the tools and programs of a sample's agents."""
+    from pytest_crucible.features.agents.sample_views import sample_views
+
+    return sample_views(store, experiment, plan, position, conversations)

@@ -25,4 +25,47 @@ endpoint_calls = Table(
     ),
     has_rowid=False,
 )
-TABLES = (endpoint_calls,)
+agent_programs = Table(
+    "agent_programs",
+    (
+        *UNIT_COLUMNS,
+        # From 1, in the order in which they ended.
+        Column("number", "INTEGER", key=True),
+        # A list of words.
+        Column("command", "JSON", required=True),
+        # Negative: the signal that ended it. Null: it was not started.
+        Column("exit_status", "INTEGER"),
+        # `timeout`, `unit` where the unit ended first, why it was not started, or empty.
+        Column("ended", "TEXT", required=True),
+        # Beginning and end of what it printed, 64 KiB each.
+        Column("output", "TEXT", required=True),
+        Column("errors", "TEXT", required=True),
+        # Seconds since 1970.
+        Column("begun", "FLOAT", required=True),
+        Column("seconds", "FLOAT", required=True),
+    ),
+    has_rowid=False,
+)
+agent_tools = Table(
+    "agent_tools",
+    (
+        *UNIT_COLUMNS,
+        # From 1, in the order in which they ended.
+        Column("number", "INTEGER", key=True),
+        # Empty for a text that went through `endpoint.tool_result`.
+        Column("name", "TEXT", required=True),
+        # By parameter.
+        Column("arguments", "JSON"),
+        # What JSON has no form for is a text.
+        Column("result", "JSON"),
+        # The exception that it raised; empty without one.
+        Column("error", "TEXT", required=True),
+        # Whether the result is that of an earlier call, of another arm or repeat.
+        Column("is_replayed", "BOOLEAN", required=True),
+        # Seconds since 1970.
+        Column("begun", "FLOAT", required=True),
+        Column("seconds", "FLOAT", required=True),
+    ),
+    has_rowid=False,
+)
+TABLES = (endpoint_calls, agent_programs, agent_tools)

@@ -85,6 +85,10 @@ class UnitCalls:
         except BackendError as error:
             self.error = self.error or error
             raise
+        except Exception as error:
+            # Of a backend that is broken, such as a script: without an answer the client would wait for ever.
+            self.error = self.error or BackendError(f"{type(error).__name__}: {error}")
+            raise self.error from error
         finally:
             row = {**facts, "is_parallel": is_parallel, "begun": begun, "ended": time.time()}
             self.bound.outcome.feature_rows.setdefault(endpoint_calls.name, []).append(row)
