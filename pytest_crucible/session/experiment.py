@@ -89,6 +89,17 @@ class BoundArgument(Protocol):
     def __call__(self, bound: BoundUnit) -> Any: ...
 
 
+class ArmFunction(Protocol):
+    """A function that an arm has in place of the experiment's, such as that of another commit."""
+
+    @property
+    def takes(self) -> Collection[str]:
+        """The names of its arguments."""
+
+    async def __call__(self, **arguments: Any) -> Any:
+        """Return what the function returns. Raises what it raises."""
+
+
 class FunctionCall(Protocol):
     """A call of an experiment's function for a unit."""
 
@@ -138,6 +149,8 @@ class Experiment:
     """Further arguments of the function, by name."""
     further_scores: tuple[FurtherScores, ...] = ()
     """Functions that score more of a reply than its metrics do."""
+    functions: Mapping[int, ArmFunction] = field(default_factory=dict)
+    """The functions of arms that have one of their own, by the number of the arm."""
 
     @cached_property
     def draws(self) -> tuple[Draws, ...]:
@@ -183,13 +196,17 @@ class Experiment:
 
     @property
     def injected(self) -> frozenset[str]:
-        names = (*INJECTED, *self.arguments)
-        return frozenset(names) & frozenset(inspect.signature(self.function).parameters)
+        """The function's arguments that differ between calls."""
+        return self.injected_into(inspect.signature(self.function).parameters)
 
-    def fixture_values(self, item: pytest.Function) -> dict[str, Any]:
-        """Return the function's own fixtures, without the arguments that differ between calls."""
-        parameters, injected = inspect.signature(self.function).parameters, self.injected
-        return {name: item.funcargs[name] for name in parameters if name in item.funcargs and name not in injected}
+    def injected_into(self, takes: Collection[str]) -> frozenset[str]:
+        """Return those of a function's arguments that differ between calls."""
+        return frozenset((*INJECTED, *self.arguments)) & frozenset(takes)
+
+    def fixture_values(self, item: pytest.Function, takes: Collection[str]) -> dict[str, Any]:
+        """Return the fixtures that a function takes, without the arguments that differ between calls."""
+        injected = self.injected_into(takes)
+        return {name: item.funcargs[name] for name in takes if name in item.funcargs and name not in injected}
 
     def bind_function(self, item: pytest.Function) -> Callable[..., Any]:
         """Return the function, bound to its instance if it is a method."""
@@ -229,6 +246,8 @@ class ExperimentDraft:
     """Further numbers that a reply has."""
     further_scores: list[FurtherScores] = field(default_factory=list)
     """Functions that score more of a reply than its metrics do."""
+    functions: dict[int, ArmFunction] = field(default_factory=dict)
+    """The functions of arms that have one of their own, by the number of the arm."""
     exclusions: list[Exclusion] = field(default_factory=list)
     fields: dict[str, Any] = field(default_factory=dict)
     """Further fields of the plan."""

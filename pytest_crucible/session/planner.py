@@ -89,6 +89,7 @@ class ExperimentPlanner:
             late_variants=draft.late_variants,
             arguments=draft.arguments,
             further_scores=tuple(draft.further_scores),
+            functions=draft.functions,
         )
 
     def _read_declarations(self, item: pytest.Function, function: Callable[..., Any]) -> ExperimentDraft:
