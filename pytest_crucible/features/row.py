@@ -97,8 +97,8 @@ class Feature:
 
         `arguments` are those of `@pytest.mark.crucible`, `adapter_keys` words in the table of an adapter, `adapter_names`
         returns whether a name means an adapter of the feature, and `fixtures` are the arguments that experiments bind for each
-        call, with their help; `senders` are those of them that send requests to the arm. `test_fixtures` are fixtures of all tests: their help, and a function "module:name" of the request.
-        `check_options` names a function "module:name" from all
+        call, with their help; `senders` are those of them that send requests to the arm. `test_fixtures` are fixtures of all
+        tests: their help, and a function "module:name" of the request. `check_options` names a function "module:name" from all
         values to pairs (is wrong, sentence); it is called where an option of the feature has a value. `tables` are rows for
         tables of the core, such as kinds of adapter, as "module:name".
         """

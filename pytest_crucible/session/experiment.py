@@ -191,7 +191,7 @@ class Experiment:
 
     @property
     def sends_requests(self) -> bool:
-        """Whether its function may send requests to its arms."""
+        """True if its function may send requests to its arms."""
         return sends_requests(self.injected)
 
     @property
@@ -254,7 +254,7 @@ class ExperimentDraft:
 
     @property
     def sends_requests(self) -> bool:
-        """Whether the function may send requests to its arms."""
+        """True if the function may send requests to its arms."""
         return sends_requests(self.takes)
 
     @property

@@ -8,8 +8,8 @@ FEATURE = Feature(
     "agents",
     arguments=("max_calls",),
     fixtures={
-        "endpoint": "Serves the arm to any client: `endpoint.base_url` in OpenAI's forms, `endpoint.anthropic_base_url` in Anthropic's, "
-        "`endpoint.api_key`. In functions marked `crucible`.",
+        "endpoint": "Serves the arm to any client: `endpoint.base_url` in OpenAI's forms, `endpoint.anthropic_base_url` in "
+        "Anthropic's, `endpoint.api_key`. In functions marked `crucible`.",
     },
     senders=("endpoint",),
     adapter_keys=("roles",),

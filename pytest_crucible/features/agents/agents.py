@@ -133,7 +133,7 @@ def role_calls(role: str) -> Metric:
         sent = _own_calls(f"{ROLE}{role}")
         return sent if isinstance(sent, NotApplicable) else len(sent)
 
-    return _described(count, f"The number of calls of the role {role!r}.")
+    return _describe_metric(count, f"The number of calls of the role {role!r}.")
 
 
 def tool_called(name: str) -> Metric:
@@ -141,11 +141,11 @@ def tool_called(name: str) -> Metric:
 
     @_of_failures
     @metric(name=f"{name}_called", kind="binary", version="1")
-    def called(reply: Reply, sample: Sample) -> bool | NotApplicable:
+    def was_called(reply: Reply, sample: Sample) -> bool | NotApplicable:
         tools = _own_tools()
         return tools if isinstance(tools, NotApplicable) else any(tool == name for tool, _ in tools)
 
-    return _described(called, f"The arm has called the tool {name!r}.")
+    return _describe_metric(was_called, f"The arm has called the tool {name!r}.")
 
 
 def tool_arguments_valid(
@@ -172,7 +172,7 @@ def tool_arguments_valid(
         start_clock()
         return all(tool in validators and validators[tool].is_valid(arguments) for tool, arguments in tools)
 
-    return _described(valid, "All tools that were called exist, and their arguments satisfy their schemas.")
+    return _describe_metric(valid, "All tools that were called exist, and their arguments satisfy their schemas.")
 
 
 def tool_order(names: Sequence[str], *, mode: Order = "strict", name: str = "tool_order") -> Metric:
@@ -187,11 +187,11 @@ def tool_order(names: Sequence[str], *, mode: Order = "strict", name: str = "too
 
     @_of_failures
     @metric(name=name, kind="binary", version=f"1:{mode}:{json.dumps(expected)}")
-    def ordered(reply: Reply, sample: Sample) -> bool | NotApplicable:
+    def is_in_order(reply: Reply, sample: Sample) -> bool | NotApplicable:
         tools = _own_tools()
         return tools if isinstance(tools, NotApplicable) else _is_in_order([tool for tool, _ in tools], expected, mode)
 
-    return _described(ordered, f"The tools were called as expected ({mode}): {', '.join(expected)}.")
+    return _describe_metric(is_in_order, f"The tools were called as expected ({mode}): {', '.join(expected)}.")
 
 
 def _is_in_order(called: Sequence[str], expected: Sequence[str], mode: Order) -> bool:
@@ -206,6 +206,6 @@ def _is_in_order(called: Sequence[str], expected: Sequence[str], mode: Order) ->
     return list(called) == list(expected) if mode == "strict" else sorted(called) == sorted(expected)
 
 
-def _described(scorer: Metric, text: str) -> Metric:
+def _describe_metric(scorer: Metric, text: str) -> Metric:
     scorer.function.__doc__ = text
     return scorer

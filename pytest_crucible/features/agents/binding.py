@@ -14,7 +14,6 @@ import pytest
 
 from pytest_crucible.features.agents import sent_calls
 from pytest_crucible.features.agents.endpoint import BlockingEndpoint, Endpoint
-from pytest_crucible.features.agents.plugin import ENDPOINT
 from pytest_crucible.features.agents.roles import check_roles
 from pytest_crucible.features.agents.server import EndpointServer, Seat
 from pytest_crucible.features.agents.unit_calls import UnitCalls
@@ -23,6 +22,7 @@ from pytest_crucible.sample.loop import BackgroundLoop
 from pytest_crucible.session.experiment import BoundUnit, ExperimentDraft, ExperimentRun
 from pytest_crucible.session.experiment_checks import check_fixture
 
+ENDPOINT = "endpoint"
 _SERVER = pytest.StashKey[EndpointServer]()
 _MAX_CALLS = "max_calls"
 # Longer than an async function computes between two awaits, shorter than a developer waits.

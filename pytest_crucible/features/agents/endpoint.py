@@ -8,7 +8,7 @@ from pytest_crucible.records.usage import ROLE
 
 
 class Address:
-    """Where the clients of one sample find its arm, or a model in a role, while the test function runs."""
+    """The place where clients of one sample find its arm, or a model in a role, while the test function runs."""
 
     def __init__(self, server: EndpointServer, seat: Seat) -> None:
         self._server, self._seat = server, seat
@@ -40,7 +40,7 @@ class Endpoint(Address):
 
     @property
     def calls(self) -> int:
-        """How many calls the sample has sent so far, those of roles included."""
+        """The number of calls that the sample has sent so far, those of roles included."""
         return self._seat.calls.number
 
     def role(self, name: str) -> Address:

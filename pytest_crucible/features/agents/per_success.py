@@ -63,14 +63,14 @@ def prepare(observations: Observations, end: End) -> Prepared:
     amounts, successes = amount.values, success.values
     if end != "observed":
         amounts, successes = (amount.low, success.high) if end == "low" else (amount.high, success.low)
-    known = observations.facts[0]
+    facts = observations.facts[0]
     if not np.nansum(successes):
         return Prepared(values=np.array([]), problem=_NO_SUCCESS)
     return Prepared(
         values=amounts,
         strata=successes,
         clusters=observations.clusters,
-        bounds=(known.low, known.high),
+        bounds=(facts.low, facts.high),
         keys=observations.keys,
         monte_carlo=observations.monte_carlo,
     )

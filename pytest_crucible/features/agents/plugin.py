@@ -9,7 +9,6 @@ from pytest_crucible.features.row import Placed
 if TYPE_CHECKING:
     from pytest_crucible.session.experiment import ExperimentDraft, ExperimentRun
 
-ENDPOINT = "endpoint"
 _FOLDER = "pytest_crucible.features.agents"
 
 
@@ -26,7 +25,7 @@ def pytest_crucible_metrics() -> dict[str, str]:
 
 def pytest_crucible_plan(draft: ExperimentDraft) -> None:
     """Bind the endpoint for each unit of an experiment whose function takes it."""
-    if ENDPOINT in draft.takes:
+    if "endpoint" in draft.takes:
         from pytest_crucible.features.agents.binding import bind_endpoint
 
         bind_endpoint(draft)
@@ -34,7 +33,7 @@ def pytest_crucible_plan(draft: ExperimentDraft) -> None:
 
 def pytest_crucible_run(run: ExperimentRun) -> None:
     """Notice a function that blocks the loop on which its requests would be answered."""
-    if ENDPOINT in run.experiment.arguments:
+    if "endpoint" in run.experiment.arguments:
         from pytest_crucible.features.agents.binding import watch_loop
 
         watch_loop(run)

@@ -1,4 +1,4 @@
-"""How many calls each arm has received over the endpoint, by role."""
+"""The calls that each arm has received over the endpoint, by role."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class SentCalls:
     role: str
     """Empty for the arm itself."""
     replies: int
-    """How many replies of the arm's agents there are."""
+    """The number of replies of the arm's agents."""
     calls: int
     parallel: int
-    """How many of the calls were in flight beside another one of their reply: their order is that of arrival alone."""
+    """The number of calls that were in flight beside another one of their reply: their order is that of arrival alone."""
     models: tuple[str, ...]
     """The clients' names of the model, sorted."""
     paths: tuple[str, ...]

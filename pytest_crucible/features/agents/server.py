@@ -36,7 +36,7 @@ _LIMITS = Limits(idle_s=86_400.0, connections=10_000)
 
 @dataclass(frozen=True, eq=False)
 class Seat:
-    """Where a client's requests go: a unit, and its arm or a role in it."""
+    """The place that a client's requests go to: a unit, and its arm or a role in it."""
 
     calls: UnitCalls
     sampler: Sampler
@@ -58,7 +58,7 @@ class EndpointServer:
     """By token."""
     _is_closed: bool = False
     late: int = 0
-    """How many requests came for a unit that had ended, or never was."""
+    """The number of requests for a unit that had ended, or never was."""
 
     def open(self, loop: BackgroundLoop) -> None:
         """Listen from now on; requests are answered as soon as the loop runs. Raises OSError."""

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Ended(Exception):
-    """Why a unit answers no further request."""
+    """Raised with the reason why a unit answers no further request."""
 
 
 @dataclass(eq=False)
@@ -36,7 +36,7 @@ class UnitCalls:
     """Are in the addresses of the unit's requests, and valid while the function runs."""
     number: int = 0
     of_arm: int = 0
-    """How many of the calls were not to a role."""
+    """The number of calls that were not to a role."""
     error: BackendError | None = None
     """The reply that was lost: no further one can save the unit."""
     is_over: bool = False
@@ -62,7 +62,7 @@ class UnitCalls:
         if arm.recorded and self.of_arm:
             self.error = Refused(
                 f"endpoint: the arm {arm.name} is recorded and has no reply to call {self.of_arm + 1} of sample "
-                f"{self.bound.sample.id!r:.200}; use an adapter that calls a model"
+                f"{self.bound.sample.id:.200}; use an adapter that calls a model"
             )
             raise self.error
         self.number += 1

@@ -19,7 +19,6 @@ from concurrent.futures import Future, InvalidStateError
 from pathlib import Path
 from typing import Any
 
-
 # The fields of a reply that are tuples of plain values.
 _TUPLES = ("logprobs", "tool_calls")
 

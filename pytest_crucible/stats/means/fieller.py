@@ -46,7 +46,7 @@ def fieller_interval(
     first, second = paired_arrays(numerator, denominator, names=("numerator", "denominator"))
     if clusters is not None:
         codes = np.unique(np.asarray(clusters), return_inverse=True)[1]
-        first, second = np.bincount(codes, weights=first), np.bincount(codes, weights=second)
+        first, second = (np.asarray(np.bincount(codes, weights=values), dtype=np.float64) for values in (first, second))
     if first.size < 3 or not second.any():
         raise NotEnoughData("a ratio needs three units, and a denominator that is not 0 in all of them")
     limit = float(stdtrit(first.size - 1, (1 + level) / 2))

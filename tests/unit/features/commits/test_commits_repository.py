@@ -76,7 +76,7 @@ def test_a_folder_without_a_repository_is_refused(tmp_path, monkeypatch):
 def test_a_machine_without_git_is_refused(repository, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
 
-    with pytest.raises(SpecError, match="git cannot be started .*: install it, or compare adapters"):
+    with pytest.raises(SpecError, match=r"git cannot be started .*: install it, or compare adapters"):
         find_repository(repository.folder, "commit:HEAD")
 
 
