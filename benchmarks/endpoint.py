@@ -128,7 +128,16 @@ def _run_session(folder: Path, server: OpenAIServer, test: str, concurrency: int
     store = folder / "store.db"
     store.unlink(missing_ok=True)
     options = [f"--crucible-adapter=openai+{server.url}#m", "--crucible-cache=off", f"--crucible-store={store}"]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--crucible-concurrency={concurrency}", *options]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        f"--crucible-concurrency={concurrency}",
+        *options,
+    ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -166,7 +175,9 @@ def _proxy_cpu(folder: Path, server: OpenAIServer) -> float:
             except OSError:
                 time.sleep(0.1)
         lines = "".join(f"127.0.0.1:{port} /v1 s{number}\n" for number in range(CONVERSATIONS))
-        subprocess.run([sys.executable, "client.py"], cwd=folder, input=lines, text=True, capture_output=True, check=True)
+        subprocess.run(
+            [sys.executable, "client.py"], cwd=folder, input=lines, text=True, capture_output=True, check=True
+        )
         return (read_cpu() - begun) * 1000 / CALLS
     finally:
         proxy.kill()
