@@ -21,7 +21,7 @@ from benchmarks.figures import Figure, show
 from benchmarks.suite import ROOT
 from pytest_crucible.store import schema
 from pytest_crucible.store.part_manifest import PARTS
-from pytest_crucible.store.part_moves import write_batches
+from pytest_crucible.store.part_writer import PartWriter
 from pytest_crucible.store.parts import ResultsFolder, manifest_rows
 from pytest_crucible.store.runs import RunStore
 
@@ -92,7 +92,7 @@ def _write_half(folder: str, first: int, last: int) -> tuple[float, float]:
     store, results, spent, used = _store(folder), ResultsFolder(f"{folder}/parts"), 0.0, 0.0
     for batch in _batches(first, last):
         began, on_core = time.perf_counter(), time.process_time()
-        parts, _ = write_batches(results, RUN, [batch])
+        parts = PartWriter(results, RUN).write([batch]).parts
         store.insert(PARTS, manifest_rows(parts))
         spent, used = spent + time.perf_counter() - began, used + time.process_time() - on_core
     store.close()

@@ -155,6 +155,13 @@ class ResultsFolder:
         except OSError as error:
             raise StoreError(f"results in {self.root!r} cannot be written ({error}): check the directory") from error
 
+    def has(self, path: str) -> bool:
+        """Return whether there is a file. Raises StoreError."""
+        try:
+            return bool(self.files.get_file_info(self.locate(path)).is_file)
+        except OSError as error:
+            raise StoreError(f"results in {self.root!r} cannot be read ({error}): check the directory") from error
+
     def remove(self, path: str) -> None:
         """Remove a file; nothing if it is gone already."""
         with_file = self.locate(path)
@@ -166,17 +173,20 @@ class ResultsFolder:
             raise StoreError(f"results in {self.root!r} cannot be removed ({error}): check the directory") from error
 
     def remove_leftovers(self, run: str, entered: Iterable[str], before: float) -> int:
-        """Remove the files of a run that are older than `before` and not among the entered ones; return their bytes."""
+        """Remove files of a run older than `before` and not among the entered ones; return their bytes. Raises StoreError."""
         from pyarrow.fs import FileSelector
 
         names = {path.partition("/")[2] for path in entered}
         folder = os.path.dirname(self.locate(f"{run}/x-{'0' * 32}.parquet"))
-        infos = self.files.get_file_info(FileSelector(folder, allow_not_found=True))
-        orphans = [
-            info for info in infos if info.is_file and info.base_name not in names and info.mtime_ns < before * 1e9
-        ]
-        for info in orphans:
-            self.files.delete_file(info.path)
+        try:
+            infos = self.files.get_file_info(FileSelector(folder, allow_not_found=True))
+            orphans = [
+                info for info in infos if info.is_file and info.base_name not in names and info.mtime_ns < before * 1e9
+            ]
+            for info in orphans:
+                self.files.delete_file(info.path)
+        except OSError as error:
+            raise StoreError(f"results in {self.root!r} cannot be removed ({error}): check the directory") from error
         return sum(info.size for info in orphans)
 
     def open(self, part: Part, as_dictionaries: Sequence[str] = ()) -> ParquetFile:
@@ -241,7 +251,7 @@ def _check(part: Part, file: ParquetFile) -> None:
 def write_part(results: ResultsFolder, run: str, table: Table, rows: pa.Table) -> Part:
     """Write rows, which have all columns of a table, as a part, and return its entry. Raises StoreError."""
     content = _encode(table, rows)
-    path = f"{run}/{table.name}-{uuid.uuid4().hex}.parquet"
+    path = _new_path(run, table.name)
     results.put(path, content)
     first, last = _position_range(table, rows)
     return Part(
@@ -255,6 +265,15 @@ def write_part(results: ResultsFolder, run: str, table: Table, rows: pa.Table) -
         first_position=first,
         last_position=last,
     )
+
+
+def probe_path(run: str) -> str:
+    """Return the path of a file that shows whether two processes write to one place; no manifest has it."""
+    return _new_path(run, "probe")
+
+
+def _new_path(run: str, name: str) -> str:
+    return f"{run}/{name}-{uuid.uuid4().hex}.parquet"
 
 
 def _encode(table: Table, rows: pa.Table) -> memoryview:
