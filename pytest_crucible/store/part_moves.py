@@ -81,8 +81,9 @@ def _gather(chunks: Iterable[pa.Table]) -> Iterator[pa.Table]:
 def restore_rows(connection: Connection, run: str) -> None:
     """Enter the rows of a run's parts in the run store again, instead of the parts. Raises StoreError."""
     for part in load_parts(connection, frozenset([run])):
-        _restore(connection, part)
-    connection.execute_stored(f"DELETE FROM {PARTS.name} WHERE run = :run", run=run)
+        _restore(connection, part, is_sealed=not part.is_of_blocks)
+    with connection.changing(PARTS, "run = :run", run=run):
+        connection.execute_stored(f"DELETE FROM {PARTS.name} WHERE run = :run", run=run)
 
 
 @contextlib.contextmanager
@@ -114,15 +115,23 @@ def restored_arm(connection: Connection, arm: int) -> Iterator[None]:
             connection.execute_many(_insertion(table), rows)
 
 
-def _restore(connection: Connection, part: Part, arm: int | None = None) -> None:
+def _restore(connection: Connection, part: Part, arm: int | None = None, *, is_sealed: bool = True) -> None:
+    """Enter the rows of a part. Those that are sealed already, or copied only, are no change of the run."""
     import pyarrow.compute as pc
 
     table = part.table
-    for batch in ResultsFolder(part.root).batches(part, CHUNK_ROWS, table.names):
+    # Several workers may have written one number of an event.
+    names = table.names if is_sealed or table is not schema.events else [name for name in table.names if name != "id"]
+    for batch in ResultsFolder(part.root).batches(part, CHUNK_ROWS, names):
         if arm is not None and "arm" in table.key:
             batch = batch.filter(pc.equal(batch.column("arm"), arm))
-        if rows := list(zip(*(column.to_pylist() for column in batch.columns), strict=True)):
-            connection.execute_many(_insertion(table), rows)
+        columns = {name: batch.column(name).to_pylist() for name in names}
+        if not batch.num_rows:
+            continue
+        if is_sealed:
+            connection.execute_many(_insertion(table), list(zip(*columns.values(), strict=True)))
+        else:
+            connection.insert_columns(table, columns, batch.num_rows)
 
 
 def _insertion(table: Table) -> str:

@@ -14,6 +14,7 @@ from pytest_crucible.store import schema
 from pytest_crucible.store.part_manifest import PARTS
 from pytest_crucible.store.part_moves import PART_BYTES
 from pytest_crucible.store.parts import (
+    OF_BLOCKS,
     PART_ROWS,
     Part,
     ResultsFolder,
@@ -73,7 +74,10 @@ class PartWriter:
         if not own and len(joined) < 2:
             return Delivery([], [], rest)
         tables = _join([*(written.tables for written in joined), own])
-        parts = [write_part(self._results, self._run, part_tables()[name], rows) for name, rows in tables.items()]
+        parts = [
+            write_part(self._results, self._run, part_tables()[name], rows, prefix=OF_BLOCKS)
+            for name, rows in tables.items()
+        ]
         # Only now: after an error, the earlier parts are as they were.
         del self._written[place:]
         if not _is_full([tables]):

@@ -32,6 +32,8 @@ PART_ROWS = 1 << 20
 """Rows of a part, about 12 MB of scores."""
 MOST_GROUP_BYTES = 1 << 30
 """Uncompressed bytes of a row group: a foreign file must not fill the memory."""
+OF_BLOCKS = "blocks_"
+"""Begins the names of files whose rows were never in the run store."""
 _PATH = re.compile(r"[\w-]{1,32}/[a-z_]{1,63}-[0-9a-f]{32}\.parquet")
 
 
@@ -51,6 +53,11 @@ class Part:
 
     def __str__(self) -> str:
         return f"part {self.path!r} of {self.root!r}"
+
+    @property
+    def is_of_blocks(self) -> bool:
+        """True for rows that a worker has written: no seal has each of them, but one has the SHA-256 of their file."""
+        return self.path.partition("/")[2].startswith(OF_BLOCKS)
 
     @property
     def table(self) -> Table:
@@ -162,6 +169,16 @@ class ResultsFolder:
         except OSError as error:
             raise StoreError(f"results in {self.root!r} cannot be read ({error}): check the directory") from error
 
+    def digest(self, path: str) -> str:
+        """Return the SHA-256 of a file; empty without one. Raises StoreError."""
+        if not self.has(path):
+            return ""
+        try:
+            with self.files.open_input_file(self.locate(path)) as file:
+                return hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise StoreError(f"results in {self.root!r} cannot be read ({error}): check the directory") from error
+
     def remove(self, path: str) -> None:
         """Remove a file; nothing if it is gone already."""
         with_file = self.locate(path)
@@ -248,10 +265,13 @@ def _check(part: Part, file: ParquetFile) -> None:
         raise StoreError(f"{part} would take {largest} bytes of memory: expected at most {MOST_GROUP_BYTES}")
 
 
-def write_part(results: ResultsFolder, run: str, table: Table, rows: pa.Table) -> Part:
-    """Write rows, which have all columns of a table, as a part, and return its entry. Raises StoreError."""
+def write_part(results: ResultsFolder, run: str, table: Table, rows: pa.Table, *, prefix: str = "") -> Part:
+    """Write rows, which have all columns of a table, as a part, and return its entry. Raises StoreError.
+
+    `prefix` begins the file's name: OF_BLOCKS, or none.
+    """
     content = _encode(table, rows)
-    path = _new_path(run, table.name)
+    path = _new_path(run, f"{prefix}{table.name}")
     results.put(path, content)
     first, last = _position_range(table, rows)
     return Part(
