@@ -2,6 +2,7 @@
 
 `python -m benchmarks.results [ROWS]`. Rows arrive in batches of 2^20, as a driver has them from its workers: blocks of 64 samples,
 in random order, two arms, four metrics of yes or no. The scan counts pairs of arms (both right, one of them, none) by metric.
+Last come sessions on Ray (`benchmarks.delivered`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from benchmarks import delivered
 from benchmarks.figures import Figure, show
 from benchmarks.suite import ROOT
 from pytest_crucible.store import schema
@@ -173,4 +175,4 @@ if __name__ == "__main__":
     if "--measure" in sys.argv:
         print(json.dumps(measure(*sys.argv[2:])))
         raise SystemExit
-    raise SystemExit(show(figures(int(float(sys.argv[1])) if len(sys.argv) > 1 else ROWS)))
+    raise SystemExit(show([*figures(int(float(sys.argv[1])) if len(sys.argv) > 1 else ROWS), *delivered.figures()]))
