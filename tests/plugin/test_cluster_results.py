@@ -93,7 +93,7 @@ def read_store(suite: Any, query: str, name: str = "run") -> list[tuple[Any, ...
         connection.close()
 
 
-def entered(suite: Any) -> set[str]:
+def manifest_paths(suite: Any) -> set[str]:
     return {path for (path,) in read_store(suite, "SELECT path FROM parts")}
 
 
@@ -131,11 +131,11 @@ def test_a_run_in_parts_of_workers_is_that_of_a_plain_session(cluster, sums):
     assert without_times(sums, "run") == without_times(sums, "plain")
     expect_each_unit_once(sums)
     assert read_store(sums, "SELECT COUNT(*) FROM replies") == [(0,)]
-    tables = {path.partition("/")[2].rpartition("-")[0] for path in entered(sums)}
+    tables = {path.partition("/")[2].rpartition("-")[0] for path in manifest_paths(sums)}
     assert {"blocks_replies", "blocks_observations", "blocks_calls", "blocks_texts"} <= tables
     # One of each table and worker; and the driver has removed all others.
-    assert len(entered(sums)) <= 2 * len(tables)
-    assert files(sums) == entered(sums)
+    assert len(manifest_paths(sums)) <= 2 * len(tables)
+    assert files(sums) == manifest_paths(sums)
     for words in (("compare", "latest:good", "latest:fair", "--json"), ("report", "latest", "--output=again.csv")):
         assert command(cluster, sums, *words)[0] == command(cluster, sums, *words, name="plain")[0] == 0
     assert command(cluster, sums, "verify", "latest")[0] == 0
@@ -188,7 +188,7 @@ def test_a_worker_that_is_killed_while_it_writes_leaves_nothing_that_is_read(clu
     assert status == 0, output
     assert (sums.path / "killed").exists()
     expect_each_unit_once(sums)
-    assert files(sums) == entered(sums)
+    assert files(sums) == manifest_paths(sums)
     results = [without_times(sums, name)["experiments"][0]["arms"] for name in ("run", "plain")]
     assert results[0] == results[1]
 
@@ -217,7 +217,7 @@ def test_a_driver_that_is_killed_before_it_enters_parts_is_resumed_from_its_mani
     assert run(cluster, sums, *RAY)[0] < 0
     [(dead,)] = read_store(sums, "SELECT id FROM runs")
     stored = units(sums)
-    unentered = files(sums) - entered(sums)
+    unentered = files(sums) - manifest_paths(sums)
     assert stored
     assert any(path.partition("/")[2].startswith("blocks_") for path in unentered)
 
@@ -234,10 +234,11 @@ def test_a_driver_that_is_killed_before_it_enters_parts_is_resumed_from_its_mani
     assert sorted(units(sums, run=f"<> '{dead}'")) == every
     reused = read_store(sums, "SELECT SUM(reused_answers) FROM arms WHERE reused_from IS NOT NULL")
     assert reused == [(len(stored),)]
-    for path in unentered:
+    # Its workers may have written more since.
+    for path in files(sums) - manifest_paths(sums):
         os.utime(sums.path / "parts" / path, (1, 1))
     assert command(cluster, sums, "gc", "--delete")[0] == 0
-    assert files(sums) == entered(sums)
+    assert files(sums) == manifest_paths(sums)
 
 
 def test_rows_that_a_worker_cannot_write_go_to_the_run_store(cluster, sums):
@@ -263,7 +264,7 @@ def test_rows_that_a_worker_cannot_write_go_to_the_run_store(cluster, sums):
     assert status == 0, output
     assert "replies and scores stay in the run store: " in output
     assert f"results in '{sums.path}/parts' cannot be written" in output
-    assert len(read_store(sums, "SELECT arm, position FROM replies")) == 2 * SAMPLES
+    assert len(read_store(sums, "SELECT arm, position FROM replies")) == SAMPLES
 
 
 def test_a_node_without_the_place_is_refused_before_a_request(cluster, sums):
@@ -290,5 +291,5 @@ def test_a_session_that_looks_keeps_rows_in_the_driver_until_its_end(cluster, su
     status, output = run(cluster, sums, *RAY, "--crucible-stop")
 
     assert status == 0, output
-    assert {path.partition("/")[2].startswith("blocks_") for path in entered(sums)} == {False}
-    assert files(sums) == entered(sums)
+    assert {path.partition("/")[2].startswith("blocks_") for path in manifest_paths(sums)} == {False}
+    assert files(sums) == manifest_paths(sums)
