@@ -422,5 +422,7 @@ def test_parts_in_a_bucket_are_read_scanned_and_removed(store, bucket):
     assert sum(table.num_rows for _, table in scan_rows(store, RUN, schema.observations, ["arm"])) == 2 * SAMPLES
     with store.begin() as connection:
         parts = forget_parts(connection, RUN)
+    assert [results.digest(part.path) for part in parts] == [part.sha256 for part in parts]
     assert remove_files(parts) > 0
+    assert results.digest(parts[0].path) == ""
     assert not results.files.get_file_info(results.locate(parts[0].path)).is_file
