@@ -26,11 +26,12 @@ from pytest_crucible import Sample
 
 SAMPLES = [Sample(id=f"s{k}", input=f"{k} + 1", expected=str(k + 1)) for k in range(%d)]
 
-def is_short(reply): return len(reply.text) < 20
-def is_long(reply): return len(reply.text) > 3
-def has_digits(reply): return reply.text.isdigit()
+def is_short(reply, sample): return len(reply.text) < 20
+def is_long(reply, sample): return len(reply.text) > 3
+def has_digits(reply, sample): return reply.text.isdigit()
 
 @pytest.mark.crucible(dataset=SAMPLES, metrics=["exact_match", is_short, is_long, has_digits])
+@pytest.mark.ab_compare("exact_match")
 async def test_sums(sample, sampler):
     return await sampler.generate(sample.input)
 """

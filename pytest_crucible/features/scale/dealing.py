@@ -199,8 +199,10 @@ class _Round:
             raise WorkerProblem(facts["problem"])
         worker.node, worker.holder = facts["node"], facts["holder"]
         if "bytes" in facts:
-            if not block.is_stored:
+            if not (worker.is_lost or block.is_stored):
                 self._deliveries.hold(worker, HeldBlock(block, facts, batches))
+            elif not is_late:
+                self._queue.put_back(block)
         elif self._queue.store(block):
             self._add_tallies(facts["cache"])
             rows = decode_rows(batches)

@@ -76,9 +76,8 @@ def open_held_blocks(root: str, probe: str, run: str, node: str) -> HeldBlocks:
         results = ResultsFolder(root)
         if not results.has(probe):
             raise WorkerError(f"{node} does not have the files of crucible_results = {root!r}: mount it there")
-        own = probe_path(run)
-        results.put(own, memoryview(b""))
-        results.remove(own)
+        # It goes with the run's other files that no manifest has.
+        results.put(probe_path(run), memoryview(b""))
     except CrucibleError as error:
         raise WorkerError(f"{node}: {error}") from error
     return HeldBlocks(results, run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import time
 from collections import deque
@@ -49,9 +50,11 @@ class ResultsPlugin:
         enter_parts(self._session.resources.store, parts, replaced, rows)
         now = time.monotonic()
         self._replaced.append((now, replaced))
-        while self._replaced[0][0] < now - READING_S:
-            for path in self._replaced.popleft()[1]:
-                self.results.remove(path)
+        # Those that cannot be removed go at the session's end, or stay.
+        with contextlib.suppress(StoreError):
+            while self._replaced[0][0] < now - READING_S:
+                for path in self._replaced.popleft()[1]:
+                    self.results.remove(path)
 
     def note(self, problem: str) -> None:
         """Report, once, why rows are in the run store."""
@@ -65,10 +68,13 @@ class ResultsPlugin:
         session = self._session
         try:
             move_rows(session.resources.store, self.results, session.run)
-            remove_unentered(session.resources.store, self.results, session.run)
         except StoreError as error:
             # Every row is still in the run store: the verdicts do not depend on where it is.
             self.note(str(error))
+        try:
+            remove_unentered(session.resources.store, self.results, session.run)
+        except StoreError as error:
+            session.messages.lines.append(f"files that are not read any more stay in the results: {error}")
 
 
 def open_results(session: CrucibleSession) -> None:
