@@ -83,7 +83,7 @@ def call(position, reasoning):
 
 
 def test_blocks_with_and_without_long_texts_and_reasoning_are_stored_together(tmp_path):
-    """As those of several workers, which a driver commits at once."""
+    """A driver commits blocks of several workers at once."""
     texts, reasonings = ["short", "long " * 100, "short", "other " * 100], ["why " * 5, "", "why " * 5, "because"]
     store = RunStore(str(tmp_path / "crucible.db"))
     writer = store.writer()
