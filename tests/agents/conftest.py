@@ -77,8 +77,7 @@ class Trajectory:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[ScriptedServer]:
-    names = [name for name in dir(__import__("tests.agents.clients", fromlist=["clients"])) if not name.startswith("_")]
-    with ScriptedServer({**dict.fromkeys(names, WEATHER), **SCRIPTS}).serve() as running:
+    with ScriptedServer(SCRIPTS, WEATHER).serve() as running:
         yield running
 
 

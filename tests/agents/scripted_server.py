@@ -28,13 +28,13 @@ def text(content: str | None) -> dict[str, Any]:
 
 
 class ScriptedServer(ThreadingHTTPServer):
-    """Answers `/NAME/USE/v1/chat/completions` from the script NAME; USE tells apart who sends."""
+    """Answers `/NAME/USE/v1/chat/completions` from the script NAME, or the usual one; USE tells apart who sends."""
 
     daemon_threads = True
 
-    def __init__(self, scripts: Mapping[str, Sequence[dict[str, Any]]]) -> None:
+    def __init__(self, scripts: Mapping[str, Sequence[dict[str, Any]]], usual: Sequence[dict[str, Any]]) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.scripts = scripts
+        self.scripts, self.usual = scripts, usual
         self.bodies: dict[str, list[dict[str, Any]]] = defaultdict(list)
 
     @contextlib.contextmanager
@@ -62,7 +62,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         _, name, use, _ = self.path.split("/", 3)
         bodies = self.server.bodies[f"{name}/{use}"]
-        script = self.server.scripts[name]
+        script = self.server.scripts.get(name, self.server.usual)
         if len(bodies) >= len(script):
             self._send(400, "application/json", json.dumps({"error": {"message": "the script has ended"}}))
             return
