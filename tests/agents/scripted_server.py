@@ -1,6 +1,6 @@
 """A plain server of chat completions whose replies are a script: the n-th request to a path gets the n-th reply.
 
-It shares no code with the package, so that what a client does with it is what it does with any server.
+Its replies share no code with the package, so that what a client does with it is what it does with any server.
 """
 
 from __future__ import annotations
@@ -13,6 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from pytest_crucible.features.agents.server import FINAL
+
+LOST = "lost"
+"""The name in an address whose requests get the answer of the endpoint to a lost reply."""
 USAGE = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
 
 
@@ -62,6 +66,10 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         _, name, use, _ = self.path.split("/", 3)
         bodies = self.server.bodies[f"{name}/{use}"]
+        if name == LOST:
+            bodies.append(body)
+            self._send(FINAL, "application/json", json.dumps({"type": "error", "error": {"message": "no reply"}}))
+            return
         script = self.server.scripts.get(name, self.server.usual)
         if len(bodies) >= len(script):
             self._send(400, "application/json", json.dumps({"error": {"message": "the script has ended"}}))
@@ -80,6 +88,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("content-type", kind)
         self.send_header("content-length", str(len(content.encode())))
+        if status == FINAL:
+            self.send_header("x-should-retry", "false")
         self.end_headers()
         self.wfile.write(content.encode())
 
