@@ -277,7 +277,9 @@ def _langgraph(base_url: str, tool: Tool) -> Any:
 def dspy_react(base_url: str, tool: Tool) -> str:
     import dspy
 
-    with dspy.context(lm=dspy.LM("openai/m", api_base=base_url, api_key="k")):
+    # Its cache knows the name of the model, and not the address: with one name, only the first address would be called.
+    name = base_url.split("/")[-2]
+    with dspy.context(lm=dspy.LM(f"openai/{name}", api_base=base_url, api_key="k")):
         return str(dspy.ReAct("question -> answer", tools=[tool.weather])(question=QUESTION).answer)
 
 

@@ -77,9 +77,13 @@ class Trajectory:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[ScriptedServer]:
-    names = [name for name in dir(__import__("tests.agents.clients", fromlist=["clients"])) if not name.startswith("_")]
-    with ScriptedServer({**dict.fromkeys(names, WEATHER), **SCRIPTS}).serve() as running:
+    with ScriptedServer(SCRIPTS, WEATHER).serve() as running:
         yield running
+
+
+def client_environment(folder: Path) -> dict[str, str]:
+    """Return the environment of a process with a client; files of its own go into the folder."""
+    return {**os.environ, **OFFLINE, "PYTHONPATH": str(ROOT), "DSPY_CACHEDIR": str(folder / "dspy")}
 
 
 Run = Callable[..., dict[str, Trajectory]]
@@ -97,16 +101,13 @@ def run_client(server: ScriptedServer, tmp_path: Path) -> Run:
         options = [f'backend = "openai"\nbase_url = "{server.url(name, "arm")}"\nmodel = "m"\nmode = "chat"']
         options += ["stream = true"] if streams else []
         (tmp_path / "crucible.toml").write_text("[adapters.v2]\n" + "\n".join(options) + "\n")
-        environment = {**os.environ, **OFFLINE, "PYTHONPATH": str(ROOT), "DSPY_CACHEDIR": str(tmp_path / "dspy")}
         command = [
             sys.executable,
             "-m",
             "pytest",
-            "-p",
-            "no:cacheprovider",
-            "--crucible-adapter=v2",
-            "--crucible-cache=off",
+            *"-p no:cacheprovider --crucible-adapter=v2 --crucible-cache=off".split(),
         ]
+        environment = client_environment(tmp_path)
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stdout + done.stderr
         places = {"endpoint": "arm", **({"plain": "plain"} if with_plain else {})}

@@ -1,6 +1,6 @@
 """A plain server of chat completions whose replies are a script: the n-th request to a path gets the n-th reply.
 
-It shares no code with the package, so that what a client does with it is what it does with any server.
+Its replies share no code with the package, so that what a client does with it is what it does with any server.
 """
 
 from __future__ import annotations
@@ -13,6 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from pytest_crucible.features.agents.server import FINAL
+
+LOST = "lost"
+"""The name in an address whose requests get the answer of the endpoint to a lost reply."""
 USAGE = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
 
 
@@ -28,13 +32,13 @@ def text(content: str | None) -> dict[str, Any]:
 
 
 class ScriptedServer(ThreadingHTTPServer):
-    """Answers `/NAME/USE/v1/chat/completions` from the script NAME; USE tells apart who sends."""
+    """Answers `/NAME/USE/v1/chat/completions` from the script NAME, or the usual one; USE tells apart who sends."""
 
     daemon_threads = True
 
-    def __init__(self, scripts: Mapping[str, Sequence[dict[str, Any]]]) -> None:
+    def __init__(self, scripts: Mapping[str, Sequence[dict[str, Any]]], usual: Sequence[dict[str, Any]]) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.scripts = scripts
+        self.scripts, self.usual = scripts, usual
         self.bodies: dict[str, list[dict[str, Any]]] = defaultdict(list)
 
     @contextlib.contextmanager
@@ -62,7 +66,11 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         _, name, use, _ = self.path.split("/", 3)
         bodies = self.server.bodies[f"{name}/{use}"]
-        script = self.server.scripts[name]
+        if name == LOST:
+            bodies.append(body)
+            self._send(FINAL, "application/json", json.dumps({"type": "error", "error": {"message": "no reply"}}))
+            return
+        script = self.server.scripts.get(name, self.server.usual)
         if len(bodies) >= len(script):
             self._send(400, "application/json", json.dumps({"error": {"message": "the script has ended"}}))
             return
@@ -80,6 +88,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("content-type", kind)
         self.send_header("content-length", str(len(content.encode())))
+        if status == FINAL:
+            self.send_header("x-should-retry", "false")
         self.end_headers()
         self.wfile.write(content.encode())
 

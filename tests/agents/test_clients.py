@@ -6,11 +6,15 @@ Skipped where a client is not installed: `pip install -r tests/agents/requiremen
 from __future__ import annotations
 
 import importlib.util
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from tests.agents import clients
-from tests.agents.conftest import Run
+from tests.agents.conftest import Run, client_environment
+from tests.agents.scripted_server import LOST, ScriptedServer
 
 pytestmark = pytest.mark.slow
 
@@ -66,3 +70,21 @@ def test_a_client_of_another_dialect_has_its_conversation_with_a_model_behind_ch
     assert [call["function"]["name"] for call in called["tool_calls"]] == ["weather"]
     assert (called["role"], called["tool_calls"][0]["id"]) == ("assistant", "call_1")
     assert (result["role"], result["tool_call_id"], result["content"]) == ("tool", "call_1", "sunny")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("openai_chat", "openai_responses", "anthropic_messages", "openai_agents", "pydantic_ai_responses"),
+        *("langgraph_agent", "dspy_react", "smolagents_tools", "litellm_completion", "mini_swe_agent"),
+    ],
+)
+def test_a_client_stops_at_once_when_its_reply_is_lost(name: str, server: ScriptedServer, tmp_path: Path):
+    skip_if_missing(name)
+    program = f"from tests.agents import clients; clients.{name}({server.url(LOST, name)!r}, clients.Tool())"
+    ended = subprocess.run(
+        [sys.executable, "-c", program], env=client_environment(tmp_path), timeout=300, capture_output=True
+    )
+
+    assert ended.returncode != 0
+    assert len(server.bodies[f"{LOST}/{name}"]) == 1

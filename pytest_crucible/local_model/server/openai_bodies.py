@@ -26,16 +26,10 @@ PROVIDER_ONLY = frozenset(
 def read_parameters(body: Mapping[str, Any], *fields: str) -> dict[str, Any]:
     """Return the parameters that are set, without those fields and without what is for the provider alone.
 
-    An empty list of tools, which providers refuse and clients send, is not set.
+    An empty list, of tools or stops, is not set: servers refuse it, and some clients send it.
     """
-    return {
-        name: value
-        for name, value in body.items()
-        if value is not None
-        and name not in PROVIDER_ONLY
-        and name not in fields
-        and not (name == "tools" and not value)
-    }
+    left_out = PROVIDER_ONLY.union(fields)
+    return {name: value for name, value in body.items() if value not in (None, []) and name not in left_out}
 
 
 def read_model(body: Mapping[str, Any]) -> str:

@@ -98,7 +98,7 @@ def _read_messages(body: Mapping[str, Any]) -> list[Fields]:
         content = [{"role": "user", "content": content}]
     if not isinstance(content, list) or not content:
         raise Refusal("input must be a text or a list of messages and other items")
-    messages: list[Fields] = [] if instructions is None else [{"role": "system", "content": instructions}]
+    messages: list[Fields] = [{"role": "system", "content": _read_content(instructions)}] if instructions else []
     for item in read_objects(content, "input"):
         _add_item(messages, item)
     return messages

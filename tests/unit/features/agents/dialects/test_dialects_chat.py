@@ -69,8 +69,8 @@ def test_parameters_are_passed_on_and_those_of_the_provider_are_not():
     assert not request.stream
 
 
-def test_an_empty_list_of_tools_is_not_set():
-    assert read(tools=[]).parameters == {}
+def test_an_empty_list_is_not_set():
+    assert read(tools=[], stop=[]).parameters == {}
 
 
 @pytest.mark.parametrize(
