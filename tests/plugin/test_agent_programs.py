@@ -7,11 +7,13 @@ import signal
 import sqlite3
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
 import pytest
 from fork_server import INTERPRETER
+from openai_server import OpenAIServer
 
 from pytest_crucible.sandbox.program_profile import missing_parts
 
@@ -114,6 +116,23 @@ def test_a_program_that_is_not_done_in_time_is_a_failure_of_the_arm(suite):
         failures = connection.execute("SELECT failure, detail FROM replies").fetchall()
     assert len(failures) == 2
     assert all("had not ended after 2.5 s (timeout_s)" in detail for _, detail in failures)
+
+
+def test_a_program_whose_server_answers_nothing_loses_its_sample(suite, hanging):
+    (suite.path / "agent.py").write_text(AGENT + "ask(sys.argv[1])\n")
+    suite.adapters({"v1": {"backend": "openai", "base_url": hanging.url, "model": "m"}})
+    suite.test(TEST.replace("sample.expected]", "sample.expected], timeout_s=4").replace("limit=4", "limit=2"))
+    result = suite.run("--crucible-adapter=v1")
+
+    assert "had not ended after 4 s (timeout_s), and its server has answered nothing" in result.stdout.str()
+    assert {row["ended"] for row in rows(suite, "agent_programs")} == {"timeout"}
+
+
+@pytest.fixture
+def hanging() -> Iterator[OpenAIServer]:
+    with OpenAIServer.start() as server:
+        server.behave(fault="hang")
+        yield server
 
 
 def test_a_program_that_does_not_exist_loses_its_samples_with_a_sentence(suite):

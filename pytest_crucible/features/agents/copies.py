@@ -16,11 +16,16 @@ _FICLONE = 0x40049409
 def copy_tree(source: Path, target: Path) -> None:
     """Copy the files of a directory, or one file, into a directory. Raises OSError.
 
-    Links stay links. One to a place within `source` leads to the same place within `target`, also if it was absolute.
+    What is there already is replaced, file by file. Links stay links. One to a place within `source` leads to the same place within `target`, also if it was absolute.
     """
     if source.is_file():
+        _make_way(source, target / source.name)
         clone_file(str(source), str(target / source.name))
         return
+    for folder, folders, files in os.walk(source):
+        for name in (*folders, *files):
+            path = Path(folder, name)
+            _make_way(path, target / path.relative_to(source))
     shutil.copytree(source, target, symlinks=True, copy_function=clone_file, dirs_exist_ok=True)
     for folder, folders, files in os.walk(target):
         for name in (*folders, *files):
@@ -28,6 +33,14 @@ def copy_tree(source: Path, target: Path) -> None:
             if path.is_symlink() and (led := Path(os.readlink(path))).is_absolute() and led.is_relative_to(source):
                 path.unlink()
                 path.symlink_to(os.path.relpath(target / led.relative_to(source), folder))
+
+
+def _make_way(source: Path, target: Path) -> None:
+    """Remove what an agent has put in the place of a file: through a link, its copy would change another one."""
+    if target.is_symlink() or (target.is_file() and (source.is_dir() or source.is_symlink())):
+        target.unlink()
+    elif target.is_dir() and (source.is_symlink() or not source.is_dir()):
+        remove_tree(target)
 
 
 def clone_file(source: str, target: str) -> str:
