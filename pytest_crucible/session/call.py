@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -40,6 +41,12 @@ def classify_exception(error: BaseException, blames_arm: Callable[[], bool] = la
     return "failed" if blames_arm() and not isinstance(error, BackendError) else "lost"
 
 
+def has_replies(outcome: Outcome) -> bool:
+    """Return whether all calls have replies, and there are some: where arms differ in code, an exception is then the arm's."""
+    own = [call for call in outcome.calls if not call.judge]
+    return bool(own) and all(call.reply is not None for call in own)
+
+
 class ScoreRecorder:
     """The `score` argument of a test: `score(accuracy=True)`."""
 
@@ -69,6 +76,7 @@ class BoundFunction:
     function: Callable[..., Any]
     arguments: Mapping[str, Any]
     unit: BoundUnit
+    is_async: bool
 
     def __call__(self, **arguments: Any) -> Any:
         """Return what the function returns; for an async one, something to await."""
@@ -92,15 +100,14 @@ class Call:
         """`on_unit_done` is called with sample, repeat and arm of each unit that is done; the budget counts those to come."""
         self.experiment = experiment
         self.function = experiment.bind_function(item)
-        self._fixtures = experiment.fixture_values(item)
-        self._injected = experiment.injected
+        self._item, self._parameters = item, inspect.signature(experiment.function).parameters
         self._facts = {metric.name: metric for metric in experiment.plan.metrics}
         self._loop, self._threads, self._deadline, self._on_unit_done = loop, threads, deadline, on_unit_done
         # Redacts the message of a failed assertion, in which pytest cuts long values, and learns what attacks make of findings.
         self._hide = key_redactor(item.config)
 
     def bind(self, outcome: Outcome, sample: Sample | None = None, draw: str = "") -> BoundFunction:
-        """Return the function with its fixtures, and with the sample of this call (or another one in its place), sampler and score."""
+        """Return the function with its fixtures, and this call's sample (or another `sample` in its place), sampler and score."""
         sample = outcome.sample = sample or self.experiment.sample(outcome.unit)
         bound = BoundUnit(
             self.experiment,
@@ -109,18 +116,23 @@ class Call:
             self._loop,
             lambda opened, role: self._open_sampler(opened, role, sample.id, outcome, draw),
         )
-        arguments = dict(self._fixtures)
-        if "sample" in self._injected:
+        if self.experiment.functions:
+            bound.blames_arm = partial(has_replies, outcome)
+        own = self.experiment.functions.get(outcome.unit.arm)
+        is_async, takes = own is not None or self.experiment.is_async, self._parameters if own is None else own.takes
+        injected, arguments = self.experiment.injected_into(takes), self.experiment.fixture_values(self._item, takes)
+        if "sample" in injected:
             arguments["sample"] = sample
-        if "sampler" in self._injected:
-            sampler = bound.sampler if self.experiment.is_async else BlockingSampler(bound.sampler, bound.loop.loop)
+        if "sampler" in injected:
+            sampler = bound.sampler if is_async else BlockingSampler(bound.sampler, bound.loop.loop)
             # A thread that outlives its time limit, or a stream that was left early, sends no further request.
             bound.on_close.append(sampler.close)
             arguments["sampler"] = sampler
-        if "score" in self._injected:
+        if "score" in injected:
             arguments["score"] = ScoreRecorder(outcome.scores, self._facts)
-        arguments |= {name: argument(bound) for name, argument in self.experiment.arguments.items()}
-        return BoundFunction(self.function, arguments, bound)
+        bind = self.experiment.arguments
+        arguments |= {name: argument(bound) for name, argument in bind.items() if name in takes}
+        return BoundFunction(own or self.function, arguments, bound, is_async)
 
     def _open_sampler(
         self, opened_arm: OpenedArm | None, role: str, sample: str, outcome: Outcome, own_draw: str
@@ -187,7 +199,7 @@ class Call:
         try:
             if not await bound.unit.open():
                 return outcome
-            if self.experiment.is_async:
+            if bound.is_async:
                 await ask_async(bound, bound.arguments, outcome, timeout_s=timeout_s, classify=classify)
             else:
                 await ask_in_thread(

@@ -104,6 +104,17 @@ class OnScored(Protocol):
         """`outcome` is None for a unit that raised, `scored` also for one that was cut short."""
 
 
+class ArmFunction(Protocol):
+    """A function that an arm has in place of the experiment's, such as that of another commit."""
+
+    @property
+    def takes(self) -> Collection[str]:
+        """The names of its arguments."""
+
+    async def __call__(self, **arguments: Any) -> Any:
+        """Return what the function returns. Raises what it raises."""
+
+
 class FunctionCall(Protocol):
     """A call of an experiment's function for a unit."""
 
@@ -155,6 +166,8 @@ class Experiment:
     """Functions that score more of a reply than its metrics do."""
     on_scored: tuple[OnScored, ...] = ()
     """Awaited for each unit when it is scored, or was cut short."""
+    functions: Mapping[int, ArmFunction] = field(default_factory=dict)
+    """The functions of arms that have one of their own, by the number of the arm."""
 
     @cached_property
     def draws(self) -> tuple[Draws, ...]:
@@ -200,13 +213,17 @@ class Experiment:
 
     @property
     def injected(self) -> frozenset[str]:
-        names = (*INJECTED, *self.arguments)
-        return frozenset(names) & frozenset(inspect.signature(self.function).parameters)
+        """The function's arguments that differ between calls."""
+        return self.injected_into(inspect.signature(self.function).parameters)
 
-    def fixture_values(self, item: pytest.Function) -> dict[str, Any]:
-        """Return the function's own fixtures, without the arguments that differ between calls."""
-        parameters, injected = inspect.signature(self.function).parameters, self.injected
-        return {name: item.funcargs[name] for name in parameters if name in item.funcargs and name not in injected}
+    def injected_into(self, takes: Collection[str]) -> frozenset[str]:
+        """Return those of a function's arguments that differ between calls."""
+        return frozenset((*INJECTED, *self.arguments)) & frozenset(takes)
+
+    def fixture_values(self, item: pytest.Function, takes: Collection[str]) -> dict[str, Any]:
+        """Return the fixtures that a function takes, without the arguments that differ between calls."""
+        injected = self.injected_into(takes)
+        return {name: item.funcargs[name] for name in takes if name in item.funcargs and name not in injected}
 
     def bind_function(self, item: pytest.Function) -> Callable[..., Any]:
         """Return the function, bound to its instance if it is a method."""
@@ -248,6 +265,8 @@ class ExperimentDraft:
     """Functions that score more of a reply than its metrics do."""
     on_scored: list[OnScored] = field(default_factory=list)
     """Awaited for each unit when it is scored, or was cut short."""
+    functions: dict[int, ArmFunction] = field(default_factory=dict)
+    """The functions of arms that have one of their own, by the number of the arm."""
     exclusions: list[Exclusion] = field(default_factory=list)
     fields: dict[str, Any] = field(default_factory=dict)
     """Further fields of the plan."""

@@ -90,6 +90,7 @@ class ExperimentPlanner:
             arguments=draft.arguments,
             further_scores=tuple(draft.further_scores),
             on_scored=tuple(draft.on_scored),
+            functions=draft.functions,
         )
 
     def _read_declarations(self, item: pytest.Function, function: Callable[..., Any]) -> ExperimentDraft:

@@ -250,7 +250,7 @@ async def _call_until_request(call: Call, unit: Unit) -> Outcome:
     bound = call.bind(outcome)
     # A failure without a reply does not matter to an estimate, and the run will report it; a group comes from a test's own tasks.
     with contextlib.suppress(Exception, NotSent, BaseExceptionGroup, pytest.skip.Exception, pytest.fail.Exception):
-        if call.experiment.is_async:
+        if bound.is_async:
             await bound(**bound.arguments)
         else:
             await asyncio.to_thread(bound, **bound.arguments)

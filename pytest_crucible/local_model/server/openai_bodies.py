@@ -57,6 +57,14 @@ def read_objects(value: Any, name: str) -> list[dict[str, Any]]:
     return [dict(item) for item in value]
 
 
+def read_part(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return an object within an object; an empty one where it is not set. Raises Refusal for anything else."""
+    value = body.get(name)
+    if value is not None and not isinstance(value, Mapping):
+        raise Refusal(f"{name} must be an object, not {_shorten(value)}")
+    return value or {}
+
+
 def read_field(item: Mapping[str, Any], name: str, where: str) -> str:
     """Return a text within an object. Raises Refusal without it."""
     value = item.get(name)

@@ -16,6 +16,7 @@ from pytest_crucible.local_model.server.openai_bodies import (
     read_model,
     read_objects,
     read_parameters,
+    read_part,
     refuse_kind,
 )
 from pytest_crucible.local_model.server.openai_wire import (
@@ -47,9 +48,9 @@ def read_request(body: Mapping[str, Any]) -> Fields:
     parameters = read_parameters(body, *_OWN_FIELDS, *_OWN_FORMS, *_STORED)
     parameters |= {
         "max_tokens": body.get("max_output_tokens"),
-        "reasoning_effort": _part(body, "reasoning").get("effort"),
-        "verbosity": _part(body, "text").get("verbosity"),
-        "response_format": _read_format(_part(_part(body, "text"), "format")),
+        "reasoning_effort": read_part(body, "reasoning").get("effort"),
+        "verbosity": read_part(body, "text").get("verbosity"),
+        "response_format": _read_format(read_part(read_part(body, "text"), "format")),
         "tools": [_read_tool(tool) for tool in read_objects(body.get("tools") or [], "tools")] or None,
         "tool_choice": _read_choice(body.get("tool_choice")),
     }
@@ -57,13 +58,6 @@ def read_request(body: Mapping[str, Any]) -> Fields:
         parameters |= {"logprobs": True, "top_logprobs": body.get("top_logprobs")}
     set_parameters = {name: value for name, value in parameters.items() if value is not None}
     return {"model": read_model(body), "messages": _read_messages(body), **set_parameters}
-
-
-def _part(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = body.get(name)
-    if value is not None and not isinstance(value, Mapping):
-        raise Refusal(f"{name} must be an object, not {str(value)[:80]!r}")
-    return value or {}
 
 
 def _read_format(form: Mapping[str, Any]) -> Fields | None:
@@ -289,7 +283,7 @@ class ResponseEvents:
         if rest is None:
             return self.fail(SentText.DIFFERS)
         items = self.form.items(reply, text_first=bool(self._sent))
-        events = []
+        events: list[bytes] = []
         for index, item in enumerate(items):
             is_open = index == 0 and bool(self._sent)
             events += self._continue(item, rest) if is_open else self._whole(index, item)
@@ -307,9 +301,9 @@ class ResponseEvents:
             yield self._delta(index, item, place, part["text"])
             yield self._close_part(index, item, place)
         if (arguments := item.get("arguments")) is not None:
-            place = {"item_id": item["id"], "output_index": index}
-            yield self._event("response.function_call_arguments.delta", **place, delta=arguments)
-            yield self._event("response.function_call_arguments.done", **place, name=item["name"], arguments=arguments)
+            where = {"item_id": item["id"], "output_index": index}
+            yield self._event("response.function_call_arguments.delta", **where, delta=arguments)
+            yield self._event("response.function_call_arguments.done", **where, name=item["name"], arguments=arguments)
         yield self._event("response.output_item.done", output_index=index, item=item)
 
     def _continue(self, item: Fields, rest: str) -> Iterator[bytes]:

@@ -52,7 +52,8 @@ def test_the_interval_has_the_ratio_and_scales_with_the_unit_of_the_amount(rows,
 
     interval, scaled = fieller_interval(x, y, skewed=False), fieller_interval(unit * x, y, skewed=False)
 
-    assert interval.low <= x.sum() / y.sum() * (1 + 1e-9) and interval.high >= x.sum() / y.sum() * (1 - 1e-9)
+    assert interval.low <= x.sum() / y.sum() * (1 + 1e-9)
+    assert interval.high >= x.sum() / y.sum() * (1 - 1e-9)
     assert scaled.low == pytest.approx(unit * interval.low, rel=1e-5, abs=1e-9)
     assert scaled.high == pytest.approx(unit * interval.high, rel=1e-5)
 
@@ -68,7 +69,8 @@ def test_a_cluster_counts_as_one_unit():
 def test_few_successes_leave_the_amount_without_an_upper_end():
     interval = fieller_interval([4, 5, 6, 5], [1, 0, 0, 0])
 
-    assert 0 < interval.low < 5 and interval.high == math.inf
+    assert 0 < interval.low < 5
+    assert interval.high == math.inf
 
 
 @pytest.mark.parametrize(("x", "y"), [([1.0, 2.0], [1, 1]), ([1.0, 2.0, 3.0], [0, 0, 0])])

@@ -17,6 +17,7 @@ from pytest_crucible.local_model.server.openai_bodies import (
     read_model,
     read_objects,
     read_parameters,
+    read_part,
     refuse_kind,
 )
 from pytest_crucible.local_model.server.transport import Refusal
@@ -55,14 +56,14 @@ class Messages:
 
     def read(self, body: Mapping[str, Any]) -> ClientRequest:
         _check_served(body)
-        output, choice = _part(body, "output_config"), _part(body, "tool_choice")
+        output, choice = read_part(body, "output_config"), read_part(body, "tool_choice")
         parameters = read_parameters(body, *_READ_HERE, *_ITS_OWN, *_NOT_SERVED)
         parameters |= {
             "stop": body.get("stop_sequences") or None,
             "tools": [_read_tool(tool) for tool in read_objects(body.get("tools") or [], "tools")] or None,
             "tool_choice": _read_choice(choice),
             "parallel_tool_calls": False if choice.get("disable_parallel_tool_use") else None,
-            "response_format": _read_format(_part(output, "format")),
+            "response_format": _read_format(read_part(output, "format")),
             "reasoning_effort": output.get("effort"),
         }
         return ClientRequest(
@@ -70,7 +71,7 @@ class Messages:
             {name: value for name, value in parameters.items() if value is not None},
             read_model(body),
             stream=body.get("stream") is True,
-            with_reasoning=_part(body, "thinking").get("type", "disabled") != "disabled",
+            with_reasoning=read_part(body, "thinking").get("type", "disabled") != "disabled",
         )
 
     def answer(self, request: ClientRequest, reply: Reply, answer_id: str, created: int) -> Fields:
@@ -94,13 +95,6 @@ def _check_served(body: Mapping[str, Any]) -> None:
             raise Refusal(
                 f"{name} is run by the provider's own servers, and not served here: send the request without it"
             )
-
-
-def _part(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = body.get(name)
-    if value is not None and not isinstance(value, Mapping):
-        raise Refusal(f"{name} must be an object, not {str(value)[:80]!r}")
-    return value or {}
 
 
 def _read_tool(tool: Fields) -> Fields:
@@ -192,7 +186,7 @@ def _read_content(content: Any) -> Any:
 
 
 def _read_block(block: Fields) -> list[Fields]:
-    kind, source = block.get("type"), _part(block, "source")
+    kind, source = block.get("type"), read_part(block, "source")
     form = (kind, source.get("type"))
     if kind == "text":
         return [{"type": "text", "text": read_field(block, "text", "content")}]

@@ -35,7 +35,8 @@ def test_the_estimate_is_the_sum_of_all_amounts_over_the_number_of_successes():
     measured = ROW.estimate(ROW.prepare(observe([1, 2, 3, 4, 2], [1, 0, 1, 1, 1]), "observed"), 0.95)
 
     assert measured.value == 3.0
-    assert measured.interval is not None and measured.interval.low < 3.0 < measured.interval.high
+    assert measured.interval is not None
+    assert measured.interval.low < 3.0 < measured.interval.high
 
 
 def test_without_a_success_there_is_nothing_to_estimate():
@@ -76,8 +77,10 @@ def test_arms_are_compared_by_the_ratio_of_their_amounts():
 
     difference = ROW.difference(first, second, 0.05)
 
-    assert difference is not None and difference.value == pytest.approx(math.log(0.5), abs=0.1)
-    assert difference.p_value < 0.001 and difference.lower is None
+    assert difference is not None
+    assert difference.value == pytest.approx(math.log(0.5), abs=0.1)
+    assert difference.p_value < 0.001
+    assert difference.lower is None
     assert difference.interval.low < math.log(0.5) < difference.interval.high
     assert difference.ratio == per_success.RATIO
 
