@@ -16,7 +16,8 @@ _FICLONE = 0x40049409
 def copy_tree(source: Path, target: Path) -> None:
     """Copy the files of a directory, or one file, into a directory. Raises OSError.
 
-    What is there already is replaced, file by file. Links stay links. One to a place within `source` leads to the same place within `target`, also if it was absolute.
+    What is there already is replaced, file by file. Links stay links. One to a place within `source` leads to the same place
+    within `target`, also if it was absolute.
     """
     if source.is_file():
         _make_way(source, target / source.name)
