@@ -1,8 +1,9 @@
 """Calls over the endpoint of agents: CPU time a call beside a plain proxy, and 64 agents of 10 calls on a server of 20 ms.
 
 The client is a process of its own, which has conversations of 10 turns, one after the other, over the endpoints of samples in a
-session, and over a proxy of uvicorn and httpx that passes bytes on; both ask one server. CPU time is that of the session's process, or
-of the proxy's, while the client sends. The session parses, stores, limits and counts each call besides, and begins and ends samples.
+session, and over a proxy of uvicorn and httpx that passes bytes on; both ask one server. CPU time is that of the session's
+process, or of the proxy's, while the client sends. The session parses, stores, limits and counts each call besides, and begins
+and ends samples.
 """
 
 from __future__ import annotations

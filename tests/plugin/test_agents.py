@@ -319,9 +319,12 @@ return ask(endpoint, sample.input)
 """
     agent.write_agent(lines(body))
 
-    document = agent.json("--crucible-adapter=scripted", "--crucible-concurrency=1")
+    result = agent.run("--crucible-adapter=scripted", "--crucible-concurrency=1")
 
-    assert values(document, "exact_match") == 1.0
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        ["test_sums: 5 requests came to the endpoint after the end of their sample, and got no reply: *"]
+    )
     assert len(read_calls(agent.path)) == 6
 
 
@@ -384,3 +387,67 @@ def test_endpoint_belongs_to_experiments(suite):
     suite.test("def test_plain(endpoint): pass")
 
     suite.run().stdout.fnmatch_lines(["*fixture 'endpoint' belongs to experiments*"])
+
+
+CROSSING = (
+    """
+    import asyncio
+    import sys
+"""
+    + CLIENT
+    + '''
+    BY_PROCESS = """
+    import json, sys, urllib.request
+    body = json.dumps({"model": "m", "messages": [{"role": "user", "content": sys.argv[2]}]}).encode()
+    request = urllib.request.Request(sys.argv[1] + "/chat/completions", body, {"content-type": "application/json"})
+    print(json.loads(urllib.request.urlopen(request).read())["choices"][0]["message"]["content"], end="")
+    """
+
+    async def by_process(endpoint, text):
+        code = "\\n".join(line.strip() for line in BY_PROCESS.splitlines())
+        return (await endpoint.run([sys.executable, "-S", "-c", code, endpoint.base_url, text])).output
+
+    async def by_task(endpoint, text):
+        host, _, path = endpoint.base_url.removeprefix("http://").partition("/")
+        name, _, port = host.partition(":")
+        body = json.dumps({"model": "m", "messages": [{"role": "user", "content": text}]})
+        reader, writer = await asyncio.open_connection(name, int(port))
+        head = f"POST /{path}/chat/completions HTTP/1.1\\r\\nHost: {host}\\r\\nConnection: close\\r\\nContent-Length: {len(body)}"
+        writer.write(f"{head}\\r\\n\\r\\n{body}".encode())
+        answer = await reader.read()
+        writer.close()
+        await writer.wait_closed()
+        return json.loads(answer.partition(b"\\r\\n\\r\\n")[2])["choices"][0]["message"]["content"]
+
+    async def by_thread(endpoint, text):
+        return await asyncio.to_thread(ask, endpoint, text)
+
+    @pytest.mark.crucible("questions.jsonl", metrics=["exact_match", "calls"])
+    async def test_sums(sample, endpoint):
+        number = int(sample.id.removeprefix("q"))
+        send = by_process if number % 10 == 0 else by_task if number % 2 else by_thread
+        replies = await asyncio.gather(*(send(endpoint, f"{sample.id} turn {turn}") for turn in range(3)))
+        assert replies == [f"{sample.id} turn {turn}" for turn in range(3)]
+        return sample.id
+'''
+)
+
+
+@pytest.mark.slow
+def test_of_a_thousand_units_no_call_is_stored_at_another_one(suite):
+    """Of 64 agents at a time, with threads, tasks and processes."""
+    suite.script(SCRIPT.replace("str(eval(text)) if text[0].isdigit() else text", "text"))
+    suite.write_rows("questions.jsonl", [{"id": f"q{k}", "input": "x", "expected": f"q{k}"} for k in range(1000)])
+    suite.test(CROSSING)
+
+    document = suite.json("--crucible-adapter=scripted", "--crucible-concurrency=64", "--crucible-cache=off")
+
+    assert (values(document, "exact_match"), values(document, "calls")) == (1.0, 3.0)
+    with sqlite3.connect(suite.path / ".crucible" / "crucible.db") as database:
+        query = """
+            SELECT sample_id, COALESCE(calls.text, texts.body) FROM calls LEFT JOIN texts ON texts.id = calls.text_id
+            JOIN samples ON samples.position = calls.position
+        """
+        stored = list(database.execute(query))
+    assert len(stored) == 3000
+    assert all(text.startswith(f"{name} turn") for name, text in stored)

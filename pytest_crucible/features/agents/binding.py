@@ -27,6 +27,7 @@ from pytest_crucible.sample.loop import BackgroundLoop
 from pytest_crucible.session.experiment import BoundUnit, ExperimentDraft, ExperimentRun
 from pytest_crucible.session.experiment_checks import check_fixture
 from pytest_crucible.session.redaction import key_redactor
+from pytest_crucible.stats.number_format import quantity
 
 ENDPOINT = "endpoint"
 _HOST = pytest.StashKey[Host]()
@@ -97,6 +98,19 @@ def _open_server(config: pytest.Config, loop: BackgroundLoop) -> EndpointServer:
 def watch_loop(run: ExperimentRun) -> None:
     """End the run of a function that blocks the loop: its own requests could never be answered."""
     run.on_tick.append(_LoopWatch(run, run.item.config))
+    run.after.append(lambda: _show_late(run))
+
+
+def _show_late(run: ExperimentRun) -> None:
+    """Show how many requests came after the end of their sample: of agents that went on, or that keep an old address."""
+    server = run.item.config.stash.get(_SERVER, None)
+    if server is not None and server.late:
+        show_line(
+            run.item.config,
+            f"{run.item.name}: {quantity(server.late, 'request')} came to the endpoint after the end of their sample, and "
+            "got no reply: end what the function has started, and make a client for each sample",
+        )
+        server.late = 0
     run.after.append(partial(note_keys, run.item.config))
 
 

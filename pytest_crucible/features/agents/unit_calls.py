@@ -113,12 +113,12 @@ def judge_outcome(outcome: Outcome, error: BackendError | None, most: int | None
     if isinstance(error, Refused):
         raise error
     if error is not None:
-        outcome.reply, outcome.failure = None, None
+        outcome.reply, outcome.failure, outcome.skipped = None, None, False
         outcome.lost, outcome.detail = lost_reason(error), str(error)
     elif outcome.failure == "timeout":
         return
     elif most is not None:
-        outcome.lost, outcome.failure = None, "assertion"
+        outcome.lost, outcome.failure, outcome.skipped = None, "assertion", False
         outcome.detail = f"the agent had not ended after {quantity(most, 'call')} (max_calls)"
     elif outcome.reply is None and not (outcome.lost or outcome.failure or outcome.skipped):
         replies = [call.reply for call in outcome.calls if call.reply is not None and not call.judge]

@@ -81,7 +81,7 @@ def test_arms_are_compared_by_the_ratio_of_their_amounts():
     assert difference.value == pytest.approx(math.log(0.5), abs=0.1)
     assert difference.p_value < 0.001
     assert difference.lower is None
-    assert difference.interval.low < math.log(0.5) < difference.interval.high
+    assert difference.interval.low < difference.value < difference.interval.high
     assert difference.ratio == per_success.RATIO
 
 
