@@ -302,7 +302,7 @@ time.sleep(120)
     )
     suite.test(TEST)
     session = suite.popen("--crucible-adapter=scripted")
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while len(files := list(suite.path.glob("pids-*"))) < 4 and time.monotonic() < deadline:
         time.sleep(0.1)
     time.sleep(0.2)

@@ -320,7 +320,7 @@ if sample.id != "q0" and not (HERE / "second").exists():
     )
     session = suite.popen("--crucible-adapter=scripted")
     paths = suite.path / "paths.txt"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while not (paths.exists() and len(paths.read_text().splitlines()) == 3) and time.monotonic() < deadline:
         time.sleep(0.05)
     time.sleep(2)
