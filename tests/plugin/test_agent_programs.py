@@ -236,6 +236,7 @@ refused(lambda: socket.create_connection(("127.0.0.1", other), timeout=3), "anot
 refused(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM), "UDP")
 refused(lambda: socket.socket(socket.AF_UNIX), "a socket in the file system")
 refused(lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262), "MPTCP")
+refused(lambda: socket.socket().sendto(b"x", 0x20000000, ("127.0.0.1", other)), "TCP fast open")
 refused(lambda: socket.socket().bind(("127.0.0.1", 0)), "a server")
 refused(lambda: open({str(secret)!r}).read(), "a file of the suite")
 refused(lambda: open("/etc/shadow").read(), "/etc/shadow")
@@ -256,6 +257,14 @@ print(ask(sys.argv[1]))
 
     result.assert_outcomes(passed=1)
     assert [row["errors"] for row in rows(suite, "agent_programs")] == ["", ""]
+
+
+def test_a_program_in_the_sandbox_needs_a_directory_of_its_own(suite):
+    write_agent(suite, "print(ask(sys.argv[1]))\n")
+    suite.test(SANDBOXED.replace("cwd=workspace, ", ""))
+    result = suite.run("--crucible-adapter=scripted")
+
+    assert "endpoint.run(..., sandbox=True) needs cwd=" in result.stdout.str()
 
 
 def test_without_landlocks_network_rules_the_sandbox_is_refused(suite, monkeypatch):

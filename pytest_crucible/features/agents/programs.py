@@ -99,6 +99,10 @@ class UnitPrograms:
         variables = {**self.host.variables(), **self.variables(served), **options.env}
         if not options.sandbox:
             return Command(words=words, cwd=cwd, variables=variables)
+        if options.cwd is None:
+            raise Refused(
+                "endpoint.run(..., sandbox=True) needs cwd=, the directory to which the program may write: use `workspace`"
+            )
         if missing := missing_parts():
             raise Refused(f"endpoint.run(..., sandbox=True) cannot confine {words[0]}: {missing}")
         home = self._folder("home")
