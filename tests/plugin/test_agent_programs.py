@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sqlite3
@@ -56,7 +57,8 @@ def test_a_program_calls_the_arm_of_its_sample(suite):
     suite.run("--crucible-adapter=scripted", "-v").assert_outcomes(passed=1)
 
     programs = rows(suite, "agent_programs")
-    assert [int(row["output"]) for row in programs] == [2 * row["position"] for row in programs]
+    assert [row["output"].strip() for row in programs] == [json.loads(row["command"])[2] for row in programs]
+    assert len({row["output"] for row in programs}) == 4
     assert {(row["exit_status"], row["ended"], row["number"]) for row in programs} == {(0, "", 1)}
     assert [row["number"] for row in rows(suite, "endpoint_calls")] == [1] * 4
 
