@@ -190,6 +190,8 @@ def _read_report(report: int) -> str:
 
 async def launch(command: Command) -> RunningCommand:
     """Start a command. Raises FileNotFoundError and NotADirectoryError."""
+    if sys.platform == "win32":
+        raise OSError(f"{command.words[0]} cannot be run: programs of agents need Linux or macOS")
     program = command.find_program()
     report, report_end = os.pipe()
     try:

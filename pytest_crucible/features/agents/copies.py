@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import stat
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -48,13 +48,24 @@ def clone_file(source: str, target: str) -> str:
     """Copy a file with its mode and times; return the target. Raises OSError for what is not a file, such as a pipe."""
     if not stat.S_ISREG(os.stat(source).st_mode):
         raise OSError(f"{source} is neither a file, a directory nor a link, and cannot be copied")
+    if not _shares_blocks(source, target):
+        shutil.copyfile(source, target)
+    shutil.copystat(source, target)
+    return target
+
+
+def _shares_blocks(source: str, target: str) -> bool:
+    """Make a file of the same blocks; return False where the file system cannot."""
+    if sys.platform != "linux":
+        return False
+    import fcntl
+
     try:
         with open(source, "rb") as original, open(target, "wb") as copy:
             fcntl.ioctl(copy, _FICLONE, original.fileno())
     except OSError:
-        shutil.copyfile(source, target)
-    shutil.copystat(source, target)
-    return target
+        return False
+    return True
 
 
 def remove_tree(folder: Path) -> None:

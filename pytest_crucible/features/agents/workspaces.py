@@ -7,11 +7,11 @@ async def test_fix(sample, endpoint, workspace): ...
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import hashlib
 import inspect
 import os
 import shlex
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
@@ -257,6 +257,10 @@ def claim_root(name: str) -> tuple[Path, int | None]:
 
     What a killed process has left there is removed.
     """
+    if sys.platform == "win32":
+        return Path(tempfile.mkdtemp(prefix="crucible-workspaces-")).resolve(), None
+    import fcntl
+
     base = Path(tempfile.gettempdir()).resolve() / f"crucible-workspaces-{os.getuid()}"
     base.mkdir(mode=0o700, exist_ok=True)
     status = base.lstat()
