@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import os
 import platform
-import resource
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
@@ -95,6 +94,8 @@ def confine(writable: Iterable[str], files: Iterable[str], port: int | None) -> 
     numbers = machine()
     if numbers is None or missing_parts():
         raise OSError(missing_parts())
+    import resource  # Windows, where this is never reached, has none
+
     prctl(PR_SET_NO_NEW_PRIVS, 1)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     rights = [(path, READ | LIST | EXECUTE) for path in (*_SYSTEM, *map("/etc/{}".format, _SETTINGS.split()), *files)]

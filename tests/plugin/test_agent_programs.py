@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sqlite3
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
 import pytest
 from fork_server import INTERPRETER
+from openai_server import OpenAIServer
 
 from pytest_crucible.sandbox.program_profile import missing_parts
 
@@ -54,7 +57,8 @@ def test_a_program_calls_the_arm_of_its_sample(suite):
     suite.run("--crucible-adapter=scripted", "-v").assert_outcomes(passed=1)
 
     programs = rows(suite, "agent_programs")
-    assert [int(row["output"]) for row in programs] == [2 * row["position"] for row in programs]
+    assert [row["output"].strip() for row in programs] == [json.loads(row["command"])[2] for row in programs]
+    assert len({row["output"] for row in programs}) == 4
     assert {(row["exit_status"], row["ended"], row["number"]) for row in programs} == {(0, "", 1)}
     assert [row["number"] for row in rows(suite, "endpoint_calls")] == [1] * 4
 
@@ -114,6 +118,23 @@ def test_a_program_that_is_not_done_in_time_is_a_failure_of_the_arm(suite):
         failures = connection.execute("SELECT failure, detail FROM replies").fetchall()
     assert len(failures) == 2
     assert all("had not ended after 2.5 s (timeout_s)" in detail for _, detail in failures)
+
+
+def test_a_program_whose_server_answers_nothing_loses_its_sample(suite, hanging):
+    (suite.path / "agent.py").write_text(AGENT + "ask(sys.argv[1])\n")
+    suite.adapters({"v1": {"backend": "openai", "base_url": hanging.url, "model": "m"}})
+    suite.test(TEST.replace("sample.expected]", "sample.expected], timeout_s=4").replace("limit=4", "limit=2"))
+    result = suite.run("--crucible-adapter=v1")
+
+    assert "had not ended after 4 s (timeout_s), and its server has answered nothing" in result.stdout.str()
+    assert {row["ended"] for row in rows(suite, "agent_programs")} == {"timeout"}
+
+
+@pytest.fixture
+def hanging() -> Iterator[OpenAIServer]:
+    with OpenAIServer.start() as server:
+        server.behave(fault="hang")
+        yield server
 
 
 def test_a_program_that_does_not_exist_loses_its_samples_with_a_sentence(suite):
@@ -217,6 +238,7 @@ refused(lambda: socket.create_connection(("127.0.0.1", other), timeout=3), "anot
 refused(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM), "UDP")
 refused(lambda: socket.socket(socket.AF_UNIX), "a socket in the file system")
 refused(lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262), "MPTCP")
+refused(lambda: socket.socket().sendto(b"x", 0x20000000, ("127.0.0.1", other)), "TCP fast open")
 refused(lambda: socket.socket().bind(("127.0.0.1", 0)), "a server")
 refused(lambda: open({str(secret)!r}).read(), "a file of the suite")
 refused(lambda: open("/etc/shadow").read(), "/etc/shadow")
@@ -237,6 +259,14 @@ print(ask(sys.argv[1]))
 
     result.assert_outcomes(passed=1)
     assert [row["errors"] for row in rows(suite, "agent_programs")] == ["", ""]
+
+
+def test_a_program_in_the_sandbox_needs_a_directory_of_its_own(suite):
+    write_agent(suite, "print(ask(sys.argv[1]))\n")
+    suite.test(SANDBOXED.replace("cwd=workspace, ", ""))
+    result = suite.run("--crucible-adapter=scripted")
+
+    assert "endpoint.run(..., sandbox=True) needs cwd=" in result.stdout.str()
 
 
 def test_without_landlocks_network_rules_the_sandbox_is_refused(suite, monkeypatch):
@@ -283,7 +313,7 @@ time.sleep(120)
     )
     suite.test(TEST)
     session = suite.popen("--crucible-adapter=scripted")
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while len(files := list(suite.path.glob("pids-*"))) < 4 and time.monotonic() < deadline:
         time.sleep(0.1)
     time.sleep(0.2)

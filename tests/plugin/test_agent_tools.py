@@ -181,3 +181,23 @@ def test_programs_and_tools_are_on_the_page_of_the_sample(suite):
     assert tools.title == "Tools: scripted, reply 1"
     assert tools.tables[0].rows[0].cells[:3] == ("refund", '{"order": 7}', "refunded")
     assert programs.tables[0].rows[0].cells[:4] == ("sh -c echo from the program; exit 3", "3", "from the program", "-")
+
+
+def test_an_attack_on_the_result_of_a_tool_is_in_the_journal(suite):
+    suite.script(SCRIPT)
+    suite.test(
+        """
+        import pytest
+
+        @pytest.mark.crucible("questions.jsonl", limit=2, metrics=["exact_match"])
+        @pytest.mark.robustness("homoglyph")
+        async def test_agent(sample, sampler, endpoint, perturb):
+            page = endpoint.tool_result(perturb("The weather of tomorrow is cold and cloudy in the whole country"))
+            return await sampler.generate(page)
+        """
+    )
+    suite.run("--crucible-adapter=scripted")
+
+    results = {json.loads(row["result"]) for row in journal(suite)}
+    assert "The weather of tomorrow is cold and cloudy in the whole country" in results
+    assert len(results) > 1

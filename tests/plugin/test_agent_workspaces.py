@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -301,3 +302,49 @@ def test_tests_that_pass_run_in_the_sandbox_once_they_are_allowed(suite):
     assert "allow it with --crucible-run-code" in refused.stdout.str()
     allowed.assert_outcomes(passed=1)
     assert scores(suite, "tests_pass")[-3:] == [1.0, 0.0, 0.0]
+
+
+@pytest.mark.slow
+def test_a_killed_session_is_resumed_with_fresh_workspaces(suite):
+    write_suite(
+        suite,
+        environment="",
+        body="""
+assert not list(workspace.iterdir())
+(workspace / "begun").touch()
+with open(HERE / "paths.txt", "a") as file:
+    file.write(f"{sample.id} {workspace}\\n")
+if sample.id != "q0" and not (HERE / "second").exists():
+    await asyncio.sleep(60)
+""",
+    )
+    session = suite.popen("--crucible-adapter=scripted")
+    paths = suite.path / "paths.txt"
+    deadline = time.monotonic() + 240
+    while not (paths.exists() and len(paths.read_text().splitlines()) == 3) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(2)
+    session.kill()
+    session.wait()
+    first = dict(line.split() for line in paths.read_text().splitlines())
+    assert Path(first["q1"], "begun").exists()
+    (suite.path / "second").touch()
+    suite.run("--crucible-adapter=scripted", "--crucible-resume").assert_outcomes(passed=1)
+
+    lines = [line.split() for line in paths.read_text().splitlines()][3:]
+    assert dict(lines).items() <= first.items()
+    assert "q0" not in dict(lines)
+    assert not Path(first["q1"]).exists()
+
+
+@pytest.mark.slow
+def test_workers_have_workspaces_of_their_own(suite):
+    write_suite(
+        suite,
+        environment="setup=make",
+        helpers=DATABASE,
+        metrics='agents.rows("shop.db", "SELECT COUNT(*) FROM orders", 2)',
+    )
+    suite.run_n2("--crucible-adapter=scripted").assert_outcomes(passed=1)
+
+    assert scores(suite, "rows") == [1.0] * 3

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +25,8 @@ EACH_END = 1 << 16
 GRACE_S = 2.0
 # The launcher's own seconds to kill what is left, and to end.
 _LAST_S = 7.0
+# Between two looks at a program whose time is over but for what is credited.
+LEAST_WAIT_S = 0.05
 Ended = Literal["", "timeout", "unit"]
 
 
@@ -124,10 +126,18 @@ class RunningCommand:
         status = self.process.returncode
         return status if status is not None else -9
 
-    async def wait(self, timeout_s: float | None) -> None:
-        """Wait until the program has ended, or end it when the time is over. Cancelled, it ends it, too."""
+    async def wait(self, timeout_s: float | None, credit: Callable[[], float] = lambda: 0.0) -> None:
+        """Wait until the program has ended, or end it when the time is over. Cancelled, it ends it, too.
+
+        `credit` returns the seconds so far that do not count.
+        """
+        before = credit()
         try:
-            await asyncio.wait((self._done,), timeout=timeout_s)
+            left = timeout_s
+            while not self._done.done() and (left is None or left > 0):
+                # Seconds that are credited while it waits leave it as much.
+                await asyncio.wait((self._done,), timeout=left and max(left, LEAST_WAIT_S))
+                left = timeout_s and timeout_s + credit() - before - (time.monotonic() - self._start)
             self.ended = self.ended or ("" if self._done.done() else "timeout")
         except asyncio.CancelledError:
             self.ended = "unit"
@@ -180,6 +190,8 @@ def _read_report(report: int) -> str:
 
 async def launch(command: Command) -> RunningCommand:
     """Start a command. Raises FileNotFoundError and NotADirectoryError."""
+    if sys.platform == "win32":
+        raise OSError(f"{command.words[0]} cannot be run: programs of agents need Linux or macOS")
     program = command.find_program()
     report, report_end = os.pipe()
     try:

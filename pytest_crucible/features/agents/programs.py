@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from pytest_crucible.backends.deadlines import awaits_first_answer, credited_seconds
 from pytest_crucible.features.agents.commands import (
     Command,
     ProgramResult,
@@ -22,7 +23,7 @@ from pytest_crucible.features.agents.commands import (
 from pytest_crucible.features.agents.environments import Host, Served, client_variables
 from pytest_crucible.features.agents.tables import agent_programs
 from pytest_crucible.features.agents.workspaces import owner_of
-from pytest_crucible.records.errors import Refused
+from pytest_crucible.records.errors import BackendError, Refused
 from pytest_crucible.sandbox.program_profile import missing_parts
 from pytest_crucible.session.experiment import BoundUnit
 
@@ -67,17 +68,23 @@ class UnitPrograms:
     async def run(
         self, served: Served, command: Sequence[str | os.PathLike[str]], options: ProgramOptions
     ) -> ProgramResult:
-        """Run a program to its end. Raises ProgramTimeout, OSError if it cannot be started, and Refused without a sandbox."""
+        """Run a program to its end. Raises ProgramTimeout, OSError if it cannot be started, and Refused without a sandbox.
+
+        A program whose server has answered nothing loses the sample: BackendError.
+        """
         planned = self._plan(served, check_words(command), options)
         running = await launch(planned)
         self._running.add(running)
         try:
-            await running.wait(options.timeout_s)
+            await running.wait(options.timeout_s, credited_seconds)
         finally:
             self._running.discard(running)
             self._record(running, planned)
         if running.ended == "timeout":
-            raise ProgramTimeout(f"{planned.words[0]} had not ended after {options.timeout_s:g} s (timeout_s)")
+            sentence = f"{planned.words[0]} had not ended after {options.timeout_s:g} s (timeout_s)"
+            if awaits_first_answer():
+                raise BackendError(f"{sentence}, and its server has answered nothing")
+            raise ProgramTimeout(sentence)
         return result_of(running, planned)
 
     def _plan(self, served: Served, words: Sequence[str], options: ProgramOptions) -> Command:
@@ -92,6 +99,10 @@ class UnitPrograms:
         variables = {**self.host.variables(), **self.variables(served), **options.env}
         if not options.sandbox:
             return Command(words=words, cwd=cwd, variables=variables)
+        if options.cwd is None:
+            raise Refused(
+                "endpoint.run(..., sandbox=True) needs cwd=, the directory to which the program may write: use `workspace`"
+            )
         if missing := missing_parts():
             raise Refused(f"endpoint.run(..., sandbox=True) cannot confine {words[0]}: {missing}")
         home = self._folder("home")

@@ -59,21 +59,17 @@ class Journal:
     def tool(self, function: Function, name: str, *, replay: bool) -> Function:
         """Return a function with a journal; with `replay`, equal calls of other units get the same result."""
         tool = _Tool(self, function, inspect.signature(function), name, replay)
-        wrapped = tool.call_async if inspect.iscoroutinefunction(function) else tool.call
 
-        if inspect.iscoroutinefunction(function):
+        async def call_async(*arguments: Any, **named: Any) -> Any:
+            return await tool.call_async(*arguments, **named)
 
-            @functools.wraps(function)
-            async def call_async(*arguments: Any, **named: Any) -> Any:
-                return await wrapped(*arguments, **named)
-
-            return call_async  # type: ignore[return-value]  # of the same signature
-
-        @functools.wraps(function)
         def call(*arguments: Any, **named: Any) -> Any:
-            return wrapped(*arguments, **named)
+            return tool.call(*arguments, **named)
 
-        return call  # type: ignore[return-value]  # of the same signature
+        wrapper: Any = call_async if inspect.iscoroutinefunction(function) else call
+        of_same_signature: Function = wrapper
+        functools.update_wrapper(wrapper, function)
+        return of_same_signature
 
     def add_text(self, text: str) -> None:
         """Record a text that a tool returns to the agent."""

@@ -7,11 +7,11 @@ async def test_fix(sample, endpoint, workspace): ...
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import hashlib
 import inspect
 import os
 import shlex
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
@@ -257,18 +257,22 @@ def claim_root(name: str) -> tuple[Path, int | None]:
 
     What a killed process has left there is removed.
     """
-    base = Path(tempfile.gettempdir(), f"crucible-workspaces-{os.getuid()}")
+    if sys.platform == "win32":
+        return Path(tempfile.mkdtemp(prefix="crucible-workspaces-")).resolve(), None
+    import fcntl
+
+    base = Path(tempfile.gettempdir()).resolve() / f"crucible-workspaces-{os.getuid()}"
     base.mkdir(mode=0o700, exist_ok=True)
     status = base.lstat()
     if status.st_uid != os.getuid() or status.st_mode & 0o170077 != 0o040000:
-        return Path(tempfile.mkdtemp(prefix="crucible-workspaces-")), None
+        return Path(tempfile.mkdtemp(prefix="crucible-workspaces-")).resolve(), None
     root = base / hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:12]
     lock = os.open(f"{root}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(lock)
-        return Path(tempfile.mkdtemp(prefix="crucible-workspaces-")), None
+        return Path(tempfile.mkdtemp(prefix="crucible-workspaces-")).resolve(), None
     if root.exists():
         remove_tree(root)
     root.mkdir(mode=0o700, exist_ok=True)

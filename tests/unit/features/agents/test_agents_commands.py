@@ -190,3 +190,17 @@ def test_the_beginning_and_the_end_of_an_output_are_kept(chunks, each_end):
     else:
         head, tail = whole[:each_end].decode("utf-8", "replace"), whole[-each_end:].decode("utf-8", "replace")
         assert text.text() == f"{head}\n... {len(whole) - 2 * each_end} bytes left out ...\n{tail}"
+
+
+def test_seconds_that_are_credited_do_not_count(tmp_path):
+    async def wait() -> tuple[str, float]:
+        start = time.monotonic()
+        words = [sys.executable, "-c", "import time; time.sleep(60)"]
+        running = await launch(Command(words=words, cwd=tmp_path, variables=dict(os.environ)))
+        # As while the arm waits for a rate limit, for 2 s.
+        await running.wait(0.5, lambda: min(time.monotonic() - start, 2.0))
+        return running.ended, running.seconds
+
+    ended, seconds = asyncio.run(wait())
+    assert ended == "timeout"
+    assert seconds >= 2.4

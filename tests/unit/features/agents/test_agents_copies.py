@@ -72,3 +72,19 @@ def test_directories_that_cannot_be_written_are_removed_and_what_links_lead_to_s
 
     assert not copy.exists()
     assert (tree / "inner" / "a.txt").exists()
+
+
+def test_what_an_agent_has_put_in_the_place_of_a_file_is_replaced_and_not_written_through(tree, tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "a.txt").write_text("mine")
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    (copy / "inner").symlink_to(outside)
+    (copy / "run.sh").mkdir()
+    (copy / "run.sh" / "x").write_text("x")
+    copy_tree(tree, copy)
+
+    assert (outside / "a.txt").read_text() == "mine"
+    assert (copy / "inner" / "a.txt").read_text() == "a"
+    assert (copy / "run.sh").is_file()
