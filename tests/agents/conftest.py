@@ -108,7 +108,7 @@ def run_client(server: ScriptedServer, tmp_path: Path) -> Run:
             *"-p no:cacheprovider --crucible-adapter=v2 --crucible-cache=off".split(),
         ]
         environment = client_environment(tmp_path)
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stdout + done.stderr
         places = {"endpoint": "arm", **({"plain": "plain"} if with_plain else {})}
         return {

@@ -83,7 +83,7 @@ def test_a_client_stops_at_once_when_its_reply_is_lost(name: str, server: Script
     skip_if_missing(name)
     program = f"from tests.agents import clients; clients.{name}({server.url(LOST, name)!r}, clients.Tool())"
     ended = subprocess.run(
-        [sys.executable, "-c", program], env=client_environment(tmp_path), timeout=300, capture_output=True
+        [sys.executable, "-c", program], env=client_environment(tmp_path), timeout=600, capture_output=True
     )
 
     assert ended.returncode != 0
