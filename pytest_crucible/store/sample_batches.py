@@ -9,6 +9,7 @@ import contextlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -64,6 +65,7 @@ class StoredBatches:
                 place: read_outline(connection, plan, [key for key, _ in keys]) for place, keys in self._keys.items()
             }
         """By twin (0 for the original samples) and number of the arm."""
+        self._metrics = sorted({name for outline in self.outlines.values() for name in outline.metrics})
 
     def _arm_places(self, place: tuple[int, int]) -> Iterator[tuple[int, tuple[int, range]]]:
         keys, draws = self._keys[place], self._plan.draws(place[1])
@@ -85,25 +87,34 @@ class StoredBatches:
 
     def read(self, size: int, *, with_expected: bool) -> Iterator[SampleBatch]:
         """Yield batches of so many samples, in the dataset's order."""
-        scanned = ScannedRows(self._store, self._run, size) if self._in_parts else None
-        with self._store.connect() as connection, contextlib.closing(scanned) if scanned else contextlib.nullcontext():
+        # Rows are read in a quarter of the range at a time: they take more memory than their values.
+        step = max(1, size // _STEPS)
+        size = min(size, step * _STEPS)
+        scanned = ScannedRows(self._store, self._run, step, self._metrics) if self._in_parts else None
+        with (
+            self._store.connect() as connection,
+            contextlib.closing(scanned) if scanned else contextlib.nullcontext(),
+            # Databases and Parquet files are read without Python's lock.
+            ThreadPoolExecutor(1) as beside,
+        ):
             for start in range(0, self.samples, size):
                 stop = min(start + size, self.samples)
-                column = partial(self._column, connection, start=start, stop=stop)
-                readers = self._read_ranges(connection, start, stop, scanned)
+                columns = beside.submit(self._sample_columns, start, stop, with_expected=with_expected)
+                readers = self._read_ranges(connection, start, stop, start + size, scanned)
                 without = [[], *(self._without_twin(connection, each, start, stop) for each in self._plan.variants)]
                 of_twins = [
                     tuple(self._outcomes(readers, twin, number, absent) for number in range(len(self._plan.arms)))
                     for twin, absent in enumerate(without)
                 ]
                 names = [variant.name for variant in self._plan.variants]
+                sample_ids, groups, expected = columns.result()
                 yield SampleBatch(
                     start=start,
                     answers=of_twins[0],
                     variants=dict(zip(names, of_twins[1:], strict=True)),
-                    sample_ids=column("sample_id"),
-                    groups=column("sample_group") if self._plan.groups is not None else [None] * (stop - start),
-                    expected=list(map(from_json, column("expected"))) if with_expected else (),
+                    sample_ids=sample_ids,
+                    groups=groups,
+                    expected=expected,
                 )
 
     def count_outcomes(self, number: int) -> OutcomeCounts:
@@ -137,6 +148,15 @@ class StoredBatches:
             query = f"SELECT detail {of_metric} AND detail <> '' ORDER BY arm, position, epoch LIMIT 1"
             return int(count), connection.scalar(query, arms=arms, metric=metric) or ""
 
+    def _sample_columns(
+        self, start: int, stop: int, *, with_expected: bool
+    ) -> tuple[list[str], list[str | None], list[Any]]:
+        """Return the ids of some samples, their groups, and their `expected` if it is asked for."""
+        with self._store.connect() as connection:
+            column = partial(self._column, connection, start=start, stop=stop)
+            groups = column("sample_group") if self._plan.groups is not None else [None] * (stop - start)
+            return column("sample_id"), groups, list(map(from_json, column("expected"))) if with_expected else []
+
     def _column(self, connection: Connection, column: str, start: int, stop: int) -> list[Any]:
         query = f"""
             SELECT {column} FROM samples
@@ -152,15 +172,15 @@ class StoredBatches:
         return list(chain.from_iterable(connection.execute(query, **values)))
 
     def _read_ranges(
-        self, connection: Connection, start: int, stop: int, scanned: ScannedRows | None
+        self, connection: Connection, start: int, stop: int, end: int, scanned: ScannedRows | None
     ) -> Mapping[int, RangeReader]:
-        """Return the outcomes on some samples by the key of their arm."""
+        """Return the outcomes on some samples by the key of their arm; `end` is that of a whole batch."""
         ranges = [
             UnitRange(arm=key, start=start, stop=stop, size=size, places=places)
             for key, (size, places) in self._places.items()
         ]
         if scanned is not None:
-            return read_ranges(scanned.pop_until(stop), ranges, scanned.metrics)
+            return read_ranges(scanned, end, ranges, len(self._metrics))
         return {part.arm: QueriedRange(part, connection) for part in ranges}
 
     def _without_twin(self, connection: Connection, variant: PlannedVariant, start: int, stop: int) -> list[int]:
@@ -194,6 +214,7 @@ class StoredBatches:
         )
 
 
+_STEPS = 4
 _TEXTS = ("sample_id", "sample_group")
 """Columns of samples without numbers, which JSON would round."""
 

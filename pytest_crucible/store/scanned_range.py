@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.records import Lost
-from pytest_crucible.store.scanned_rows import Columns
+from pytest_crucible.records.errors import StoreError
+from pytest_crucible.store.scanned_rows import Columns, ScannedRows
 from pytest_crucible.store.unit_ranges import UnitColumns, UnitRange
 
 
@@ -33,7 +34,7 @@ class ScannedRange:
     range: UnitRange
     states: _Cells
     values: _Cells
-    losses: Columns
+    losses: Sequence[Columns]
     metrics: Mapping[str, int]
 
     def replies(self) -> UnitColumns:
@@ -44,35 +45,40 @@ class ScannedRange:
         return {name: self.values.at(self.metrics[name]) if name in self.metrics else nothing for name in metrics}
 
     def lost(self, number: int) -> list[Lost]:
-        if not self.losses:
-            return []
-        of_arm = self.losses["arm"] == self.range.arm
-        columns = (self.losses[name][of_arm].tolist() for name in ("position", "epoch", "metric", "reason", "detail"))
         return [
             Lost(self.range.unit(number, position, epoch), metric or None, reason, detail or "")
-            for position, epoch, metric, reason, detail in sorted(zip(*columns, strict=True))
+            for rows in self.losses
+            for arm, position, epoch, metric, reason, detail in sorted(
+                zip(*(rows[name] for name in _LOST), strict=True)
+            )
+            if arm == self.range.arm
         ]
 
 
-def read_ranges(
-    rows: Mapping[str, Columns], ranges: Sequence[UnitRange], metrics: Mapping[str, int]
-) -> dict[int, ScannedRange]:
-    """Return the outcomes of each arm by its key; `ranges` are of the same samples."""
-    states = _fill(rows["replies"], "state", ranges, 1)
-    values = _fill(rows["observations"], "value", ranges, len(metrics))
+_LOST = ("arm", "position", "epoch", "metric", "reason", "detail")
+
+
+def read_ranges(scanned: ScannedRows, stop: int, ranges: Sequence[UnitRange], metrics: int) -> dict[int, ScannedRange]:
+    """Return the outcomes of each arm by its key; `ranges` are of the same samples, and the scan's first metrics are theirs."""
+    if not ranges:
+        return {}
+    states = _fill(scanned.pop_until("replies", stop), "state", ranges, 1)
+    values = _fill(scanned.pop_until("observations", stop), "value", ranges, metrics)
+    losses = [*scanned.pop_until("lost", stop)]
     return {
-        part.arm: ScannedRange(part, *cells, rows["lost"], metrics)
+        part.arm: ScannedRange(part, *cells, losses, scanned.metrics)
         for part, *cells in zip(ranges, states, values, strict=True)
     }
 
 
-def _fill(rows: Columns, column: str, ranges: Sequence[UnitRange], metrics: int) -> list[_Cells]:
+def _fill(chunks: Iterable[Columns], column: str, ranges: Sequence[UnitRange], metrics: int) -> list[_Cells]:
     """Return the numbers of each arm. One write a row takes a third of the time of a search for the rows of each metric."""
     counts = [(part.stop - part.start) * part.size for part in ranges]
     starts = [0, *accumulate(count * metrics for count in counts)]
     values, there = np.full(starts[-1], np.nan), np.zeros(starts[-1], dtype=bool)
-    if rows and ranges and metrics:
-        rows = _of_arms(rows, [part.arm for part in ranges])
+    for chunk in chunks:
+        rows = _of_arms(chunk, [part.arm for part in ranges])
+        _check_places(rows, ranges)
         cells = _number_cells(rows, ranges, counts, starts, metrics)
         values[cells], there[cells] = rows[column], True
     return [
@@ -88,6 +94,17 @@ def _of_arms(rows: Columns, arms: Sequence[int]) -> Columns:
         return rows
     inside = np.isin(of_rows, arms)
     return {name: values[inside] for name, values in rows.items()}
+
+
+def _check_places(rows: Columns, ranges: Sequence[UnitRange]) -> None:
+    """Raise StoreError for a row of no planned reply: its number would be that of another one."""
+    positions, epochs = rows["position"], rows["epoch"]
+    own = {part.arm: len(part.places) for part in ranges}
+    is_beyond = positions.max(initial=0) >= ranges[0].stop or epochs.min(initial=0) < 0
+    if epochs.max(initial=0) >= min(own.values()):
+        is_beyond |= any(epochs[rows["arm"] == arm].max(initial=0) >= most for arm, most in own.items())
+    if is_beyond:
+        raise StoreError("the Parquet parts of this run have replies that its plan does not have: restore the files")
 
 
 def _number_cells(

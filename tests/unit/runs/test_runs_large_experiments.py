@@ -217,6 +217,19 @@ def test_other_statistics_have_their_form_for_batches_or_none(store, text):
         check_equal(store)
 
 
+@pytest.mark.parametrize("groups", [0, 40])
+@pytest.mark.parametrize("statistic", ["pass^", "pass@"])
+def test_chances_of_draws_are_those_of_memory(store, statistic, groups):
+    targets = (parse_target(f"{statistic}2(score) >= 0.3"), parse_target(f"{statistic}3(score) >= 0.3"))
+    contrast = Contrast(metric="score", baseline="v1", statistic=statistic, draws=2)
+    shares = {"repeats": 3, "lost": 0.05, "failed": 0.05, "groups": groups}
+    store_scores(store, *KINDS["binary"], **shares, targets=targets, contrasts=(contrast,))
+
+    check_equal(store)
+    (comparison,) = conclude_run(store, most_in_memory=100).experiments[0].comparisons
+    assert comparison.evidence.observed.value is not None
+
+
 @pytest.mark.parametrize("kind", ["binary", "bounded"])
 def test_rates_of_samples_with_unequal_numbers_of_replies_are_those_of_memory_or_undecided(store, kind):
     target = parse_target("rate(score >= 0.5) >= 0.3")
