@@ -48,7 +48,7 @@ class ScannedRows:
             scan.ranges.close()
 
     def _read_values(self, rows: pa.Table) -> Columns:
-        metrics = rows["metric"].unify_dictionaries().combine_chunks()
+        metrics = rows["metric"].combine_chunks()
         numbers = [self.metrics.setdefault(name, len(self.metrics)) for name in metrics.dictionary.to_pylist()]
         codes = np.array(numbers, dtype=np.int64)[metrics.indices.to_numpy()]
         return {"metric": codes, "value": rows["value"].to_numpy()}
@@ -78,4 +78,4 @@ class _Scan:
             if last >= stop:
                 return
             self._following = None
-            yield {name: rows[name].to_numpy() for name in _UNIT} | self._read(rows)
+            yield {**{name: rows[name].to_numpy() for name in _UNIT}, **self._read(rows)}

@@ -30,10 +30,12 @@ from pytest_crucible.records import (
     Variant,
 )
 from pytest_crucible.records.datasets import AppliesTo
+from pytest_crucible.records.errors import StoreError
 from pytest_crucible.records.results import RULES_VERSION
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.report.json import run_document
 from pytest_crucible.runs.evaluate import conclude
+from pytest_crucible.store import schema
 from pytest_crucible.store.runs import RunStore
 
 SAMPLES = 130
@@ -312,6 +314,23 @@ def test_rows_in_parquet_parts_have_the_same_numbers(store, tmp_path):
     move_rows(store, ResultsFolder(str(tmp_path / "parts")), "first")
 
     assert document_of(conclude_run(store, most_in_memory=100)) == in_memory
+
+
+@pytest.mark.parametrize("place", [{"position": SAMPLES + 3}, {"epoch": 1}], ids=str)
+def test_a_row_of_no_planned_reply_in_parquet_parts_is_an_error_and_no_score_of_another(store, tmp_path, place):
+    pytest.importorskip("pyarrow")
+    pytest.importorskip("duckdb")
+    from pytest_crucible.store.part_moves import move_rows
+    from pytest_crucible.store.parts import ResultsFolder
+
+    store_scores(store, *KINDS["bounded"], contrasts=REGRESSION)
+    arm = store.scalar("SELECT MIN(id) FROM arms")
+    row = {"arm": arm, "position": 0, "epoch": 0, "metric": "score", "value": 0.5, "is_bool": False}
+    store.insert(schema.observations, [row | place])
+    move_rows(store, ResultsFolder(str(tmp_path / "parts")), "first")
+
+    with pytest.raises(StoreError, match="have replies that its plan does not have: restore the files"):
+        conclude_run(store, most_in_memory=100)
 
 
 def test_a_postgresql_store_has_the_same_numbers(postgresql):
