@@ -37,8 +37,8 @@ class QueriedRange:
         return units.astype(np.int64), states
 
     def scores(self, metrics: Sequence[str]) -> dict[str, UnitColumns]:
-        if (columns := self._all_scores(metrics)) is not None:
-            return columns
+        if (complete := self._all_scores(metrics)) is not None:
+            return complete
         names = {f"metric_{place}": name for place, name in enumerate(metrics)}
         cases = " ".join(f"WHEN :{name} THEN {place}" for place, name in enumerate(names)) or "WHEN '' THEN 0"
         # The only text that a float is made of: SQL has no NaN among its numbers.
@@ -71,7 +71,7 @@ class QueriedRange:
     def _all_units(self) -> npt.NDArray[np.int64]:
         part = self.range
         starts = np.arange(part.stop - part.start, dtype=np.int64) * part.size
-        return np.add.outer(starts, np.array(part.places)).ravel()
+        return np.asarray(np.add.outer(starts, np.array(part.places)).ravel())
 
     def _read(self, table: str, columns: str, condition: str = "", **values: Any) -> npt.NDArray[np.float64]:
         """Return the units of rows and some columns of numbers: rows x columns."""

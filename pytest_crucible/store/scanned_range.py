@@ -66,8 +66,8 @@ def read_ranges(scanned: ScannedRows, stop: int, ranges: Sequence[UnitRange], me
     values = _fill(scanned.pop_until("observations", stop), "value", ranges, metrics)
     losses = [*scanned.pop_until("lost", stop)]
     return {
-        part.arm: ScannedRange(part, *cells, losses, scanned.metrics)
-        for part, *cells in zip(ranges, states, values, strict=True)
+        part.arm: ScannedRange(part, of_replies, of_scores, losses, scanned.metrics)
+        for part, of_replies, of_scores in zip(ranges, states, values, strict=True)
     }
 
 
