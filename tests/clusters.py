@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,6 +24,8 @@ import pytest
 
 PORT, CLIENT_PORT = 6379, 10001
 START_S = 120
+FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1")
+"""Debian's package `libfaketime`."""
 PROGRAMS = Path(sys.prefix) / "bin"
 PYTHON = str(PROGRAMS / "python")
 """The interpreter itself: `sys.executable` of a test is a client of the fork server, which is in no namespace."""
@@ -63,6 +66,8 @@ class Cluster:
     folder: Path
     token: str
     environment: Mapping[str, str] = field(default_factory=dict)
+    ahead_s: float = 0
+    """Seconds by which the clock of the last machine is ahead."""
 
     @property
     def address(self) -> str:
@@ -88,11 +93,25 @@ class Cluster:
         command = machine.command(ray, "start", *arguments, *place, "--num-cpus=1", "--disable-usage-stats")
         # Ray itself waits for 30 s only, which a busy machine may need.
         for _ in range(3):
-            started = subprocess.run(command, env=self.variables(), capture_output=True, text=True, timeout=START_S)
+            started = subprocess.run(
+                command, env=self._node_variables(machine), capture_output=True, text=True, timeout=START_S
+            )
             if not started.returncode:
                 return
             machine.kill()
         raise RuntimeError(f"Ray did not start on {machine.address}: {started.stdout[-500:]} {started.stderr[-500:]}")
+
+    def start_nodes(self) -> None:
+        """Start Ray on all machines, the head first."""
+        self.start_node(self.machines[0])
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(self.start_node, self.machines[1:]))
+
+    def _node_variables(self, machine: Machine) -> dict[str, str]:
+        if not self.ahead_s or machine is not self.machines[-1]:
+            return self.variables()
+        fake = {"FAKETIME": f"+{self.ahead_s}", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+        return {**self.variables(), "LD_PRELOAD": str(FAKETIME), **fake}
 
     def run(
         self, machine: Machine, *arguments: str, cwd: Path, timeout: float = 300
@@ -179,12 +198,12 @@ def _add_machine(machine: Machine, switch: str) -> None:
 
 @contextlib.contextmanager
 def start_cluster(
-    nodes: int = 3, *, has_token: bool = True, environment: Mapping[str, str] | None = None
+    nodes: int = 3, *, has_token: bool = True, environment: Mapping[str, str] | None = None, ahead_s: float = 0
 ) -> Iterator[Cluster]:
-    """Yield a cluster with Ray on each machine."""
+    """Yield a cluster with Ray on each machine; the clock of the last one may be ahead."""
     with start_machines(nodes, has_token=has_token, environment=environment) as cluster:
-        for machine in cluster.machines:
-            cluster.start_node(machine)
+        cluster.ahead_s = ahead_s
+        cluster.start_nodes()
         yield cluster
 
 

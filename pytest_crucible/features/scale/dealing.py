@@ -13,6 +13,7 @@ from pytest_crucible.features.scale.block_results import read_results
 from pytest_crucible.features.scale.blocks import BLOCK_SAMPLES, LOOK_SAMPLES, Block, BlockQueue
 from pytest_crucible.features.scale.cluster import Worker
 from pytest_crucible.features.scale.leases import forget_worker
+from pytest_crucible.features.scale.run_watch import ClusterLost, RunWatch, result_of
 from pytest_crucible.features.scale.tables import blocks
 from pytest_crucible.features.scale.worker_session import BlockCall
 from pytest_crucible.records.errors import CrucibleError
@@ -21,9 +22,6 @@ from pytest_crucible.store.row_batches import decode_rows
 
 WINDOW = 3
 """Blocks that a worker has at a time: one more than it sends, so that it never waits for the driver."""
-PING_S = 2.0
-SILENT_S = 10.0
-"""Seconds without an answer after which a worker counts as lost. Ray notices a node that was cut off only after a minute."""
 GONE_S = 300.0
 """Seconds without any worker after which a run is given up: one that is started again has to plan the suite."""
 
@@ -56,28 +54,11 @@ class Dealing:
             most_ahead=WINDOW * len(self._workers) if in_order else None,
             seed=f"{self._seed} {sent.experiment.plan.nodeid} {sent.number}",
         )
-        pings = [asyncio.create_task(self._watch(worker)) for worker in self._workers]
         try:
-            await _Round(self._run, self._workers, queue, sent, call, self._add_tallies).run()
+            async with RunWatch(self._run, self._workers) as watch:
+                await _Round(self._run, self._workers, queue, sent, call, self._add_tallies).run(watch)
         finally:
             self._last_number = queue.last_number
-            for ping in pings:
-                ping.cancel()
-
-    async def _watch(self, worker: Worker) -> None:
-        """Note when a worker does not answer, and when it does again."""
-        import ray
-
-        while True:
-            try:
-                await asyncio.wait_for(_result(worker.actor.ping.remote()), SILENT_S)
-                # A new process gets no block before it has planned the suite, and none at all if it has another one.
-                if worker.is_lost and not worker.holder:
-                    worker.holder = (await _result(worker.actor.plan.remote()))["holder"]
-                worker.is_lost = not worker.holder
-            except (ray.exceptions.RayError, TimeoutError, ConnectionError):
-                worker.is_lost = True
-            await asyncio.sleep(PING_S)
 
 
 class _Round:
@@ -99,16 +80,17 @@ class _Round:
         """Blocks of workers that did not answer, and that are dealt again; their results may still come first."""
         self._lived_at = time.monotonic()
 
-    async def run(self) -> None:
+    async def run(self, watch: RunWatch) -> None:
         """Send all blocks. Raises what `Dealing.send` raises."""
         try:
             while not self._queue.is_done:
+                watch.check()
                 self._deal()
                 if self._queue.is_done:
                     break
                 await self._wait()
         except ConnectionError as error:  # of Ray's client, whose head has died or cannot be reached
-            raise CrucibleError(f"the connection to Ray is lost ({error}): continue with --crucible-resume") from None
+            raise ClusterLost(f"the connection to Ray is lost ({error}): continue with --crucible-resume") from None
         finally:
             for task in (*self._tasks, *self._late):
                 task.cancel()
@@ -118,13 +100,13 @@ class _Round:
         live, now = [worker for worker in self._workers if not worker.is_lost], time.monotonic()
         self._lived_at = now if live else self._lived_at
         if now - self._lived_at > GONE_S:
-            raise CrucibleError(
+            raise ClusterLost(
                 f"no worker of the cluster has answered for {GONE_S:.0f} s: see `ray status`, and --crucible-resume"
             )
         for _ in range(0 if self._sent.writer.behind() else WINDOW):
             for worker in live:
                 if self._in_flight(worker) < WINDOW and (block := self._queue.pop()) is not None:
-                    call = _result(worker.actor.run_block.remote(asdict(self._call()), block.units))
+                    call = result_of(worker.actor.run_block.remote(asdict(self._call()), block.units))
                     self._tasks[asyncio.ensure_future(call)] = worker, block
 
     def _in_flight(self, worker: Worker) -> int:
@@ -199,7 +181,3 @@ class _Round:
         for result in results:
             sent.progress.count(result.outcome)
             sent.watch.see(result.outcome)
-
-
-async def _result(reference: Any) -> Any:
-    return await asyncio.wrap_future(reference.future())

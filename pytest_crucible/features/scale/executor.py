@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import asdict
 from functools import partial
@@ -19,10 +20,12 @@ from pytest_crucible.features.scale.dealing import Dealing, WorkerProblem
 from pytest_crucible.features.scale.executor_options import ExecutorOptions, parse_executor
 from pytest_crucible.features.scale.leases import close_shared, share_by_workers
 from pytest_crucible.features.scale.node_servers import compare_node_servers
+from pytest_crucible.features.scale.run_watch import ClusterLost
 from pytest_crucible.features.scale.suite_facts import experiment_facts, version_facts
 from pytest_crucible.features.scale.suite_files import key_variables
 from pytest_crucible.features.scale.vllm_kind import missing_resources, worker_resources
 from pytest_crucible.features.scale.worker_session import BlockCall, WorkerOrder
+from pytest_crucible.metrics.models.scorers import scorer_reports
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.session.experiment import ExperimentRun, SentRound
@@ -46,8 +49,8 @@ def open_executor(session: CrucibleSession) -> Executor:
         cluster = connect(options, session.config.rootpath)
         session.resources.on_close(cluster.close)
         executor = Executor(session, options, cluster)
-        session.resources.on_close(executor.close)
         executor.share()
+        session.resources.on_close(executor.close)
     except CrucibleError as error:
         raise pytest.UsageError(session.state.hide(str(error))) from None
     return executor
@@ -62,6 +65,7 @@ class Executor:
         self._following: str | None = None
         self._runs = 0
         self._dealings: dict[int, Dealing] = {}
+        self.lost: ClusterLost | None = None
 
     def share(self) -> None:
         """Open what workers share: limits, budgets, cached replies."""
@@ -150,10 +154,26 @@ class Executor:
         self._session.messages.problems.append(sentence)
 
     def _end_run(self, number: int) -> None:
+        """End a run on the workers, and show what their scorers and listeners report."""
+        import ray
+
+        own, nodes = scorer_reports(), defaultdict[str, list[str]](list)
         # Without the connection, the workers end, too.
         with contextlib.suppress(ConnectionError):
-            for worker in self._cluster.workers:
-                worker.actor.end_run.remote(number)
+            live = [worker for worker in self._cluster.workers if not worker.is_lost]
+            nodes_of = {worker.actor.end_run.remote(number): worker.node for worker in live}
+            for call in ray.wait([*nodes_of], num_returns=len(live), timeout=REPORT_S)[0] if live else ():
+                with contextlib.suppress(ray.exceptions.RayError):
+                    for sentence in ray.get(call):
+                        nodes[sentence].append(nodes_of[call])
+        self._session.messages.lines += [
+            *own,
+            *(
+                f"{', '.join(sorted(set(names)))}: {sentence}"
+                for sentence, names in nodes.items()
+                if sentence not in own
+            ),
+        ]
 
     def dealing(self, key: int) -> Dealing:
         """Return the dealing of an experiment's blocks, whose numbers go on in later stages. `key` is the store's."""
@@ -207,6 +227,8 @@ def _feature_input(config: pytest.Config) -> dict[str, Any]:
 
 
 CLOSE_S = 20.0
+REPORT_S = 10.0
+"""Seconds within which workers report at the end of an experiment. A report is worth no longer wait."""
 
 
 class _RunSender:
@@ -217,8 +239,13 @@ class _RunSender:
 
     async def send(self, sent: SentRound) -> None:
         dealing, call = self._executor.dealing(sent.key), partial(self._executor.block_call, self._number, sent)
+        if self._executor.lost is not None:
+            raise self._executor.lost
         try:
             await dealing.send(sent, call, in_order=self._in_order)
+        except ClusterLost as error:
+            self._executor.lost = error
+            raise
         except WorkerProblem as error:
             # An error of the configuration, though it is known only now.
             self._executor.add_problem(str(error))

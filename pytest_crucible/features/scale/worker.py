@@ -50,9 +50,9 @@ class SuiteWorker:
         facts["cache"] = self._session.pop_tallies()
         return facts, encode_rows(block.tables())
 
-    def end_run(self, run: int) -> None:
-        """End an experiment."""
-        self._session.end_run(run)
+    def end_run(self, run: int) -> list[str]:
+        """End an experiment, and return the reports of its scorers and listeners."""
+        return self._session.end_run(run)
 
     def close(self) -> None:
         """End the session."""
