@@ -3,7 +3,7 @@
     python -m benchmarks.cluster_faults              # each fault five times: about half an hour
     python -m benchmarks.cluster_faults head 20      # one of them, 20 times
 
-A run has 2,400 samples of 300 ms, 32 at a time on each node. *Lost* and *doubled* are samples that the finished run, or the resumed
+A run has 2,400 samples of 300 ms (with `head` 19,200), 32 at a time on each node. *Lost* and *doubled* are samples that the finished run, or the resumed
 one, lacks or has twice. *Requested twice* is the most that one run sent again; its limit are the blocks that one worker holds, and
 those of all workers where the driver or the head ends. *Longest wait* is from the fault to the first request of the last block that
 was dealt again, or to the end of the session that ends. Needs root, `ip`, and Debian's libfaketime; the exit status is 1 when
@@ -55,6 +55,7 @@ class Fault:
     inject: Callable[[ClusterRun, random.Random], Result]
     most_twice: int = HELD
     most_wait_s: float = 15.0
+    samples: int = SAMPLES
 
 
 def kill_worker(run: ClusterRun, draws: random.Random) -> Result:
@@ -123,7 +124,7 @@ FAULTS = {
     "driver": Fault(kill_driver, NODES * HELD),
     "ctrl-c": Fault(interrupt, NODES * HELD),
     # Half a minute in which the head may be started again, and the end of the session.
-    "head": Fault(kill_head, NODES * HELD, 45.0),
+    "head": Fault(kill_head, NODES * HELD, 45.0, 8 * SAMPLES),
     "clocks": Fault(keep_clocks_apart, 0),
 }
 
@@ -188,7 +189,7 @@ def _cluster(name: str) -> Iterator[ClusterRun]:
         start_cluster(NODES, environment=ENVIRONMENT, ahead_s=300 if name == "clocks" else 0) as cluster,
         serve(cluster),
     ):
-        run = ClusterRun(cluster, Path(folder), SAMPLES)
+        run = ClusterRun(cluster, Path(folder), FAULTS[name].samples)
         run.write_suite()
         yield run
 

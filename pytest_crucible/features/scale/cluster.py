@@ -224,11 +224,15 @@ def _same_signals() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep Ray's own log lines from pytest's terminal."""
+    """Keep Ray's own log lines from pytest's terminal: those of Python, and those that its C++ writes to the descriptor."""
     logger = logging.getLogger("ray")
-    before = logger.level
+    before, stderr, nowhere = logger.level, os.dup(2), os.open(os.devnull, os.O_WRONLY)
     logger.setLevel(logging.ERROR)
+    os.dup2(nowhere, 2)
     try:
         yield
     finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
+        os.close(nowhere)
         logger.setLevel(before)
