@@ -3,11 +3,11 @@
     python -m benchmarks.cluster_faults              # each fault five times: about half an hour
     python -m benchmarks.cluster_faults head 20      # one of them, 20 times
 
-A run has 2,400 samples of 300 ms (with `head` 19,200), 32 at a time on each node. *Lost* and *doubled* are samples that the finished run, or the resumed
-one, lacks or has twice. *Requested twice* is the most that one run sent again; its limit are the blocks that one worker holds, and
-those of all workers where the driver or the head ends. *Longest wait* is from the fault to the first request of the last block that
-was dealt again, or to the end of the session that ends. Needs root, `ip`, and Debian's libfaketime; the exit status is 1 when
-something is over its limit.
+A run has 2,400 samples of 300 ms (with `head` 19,200), 32 at a time on each node. *Lost* and *doubled* are samples
+that the finished run, or the resumed one, lacks or has twice. *Requested twice* is the most that one run sent again;
+its limit are the blocks that one worker holds, and those of all workers where the driver or the head ends. *Longest
+wait* is from the fault to the first request of the last block that was dealt again, or to the end of the session that
+ends. Needs root, `ip`, and Debian's libfaketime; the exit status is 1 when something is over its limit.
 """
 
 from __future__ import annotations

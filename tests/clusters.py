@@ -91,6 +91,8 @@ class Cluster:
         ray = str(PROGRAMS / "ray")
         arguments = head if is_head else [f"--address={self.machines[0].address}:{PORT}"]
         command = machine.command(ray, "start", *arguments, *place, "--num-cpus=1", "--disable-usage-stats")
+        # Ray takes any cluster of this machine for the one before, which another test may have at the same address.
+        shutil.rmtree(self.folder / machine.name, ignore_errors=True)
         # Ray itself waits for 30 s only, which a busy machine may need.
         for _ in range(3):
             started = subprocess.run(
