@@ -1,7 +1,7 @@
 """Faults in the midst of runs on a Ray cluster of three machines, which are network namespaces of this one.
 
-    python -m benchmarks.cluster_faults              # each fault five times: about half an hour
-    python -m benchmarks.cluster_faults head 20      # one of them, 20 times
+    python -m benchmarks.cluster_faults                 # each fault five times: about half an hour
+    python -m benchmarks.cluster_faults worker,head 20  # two of them, 20 times
 
 A run has 2,400 samples of 300 ms (with `head` 19,200), 32 at a time on each node. *Lost* and *doubled* are samples
 that the finished run, or the resumed one, lacks or has twice. *Requested twice* is the most that one run sent again;
@@ -31,9 +31,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from cluster_runs import ENVIRONMENT, HELD, ClusterRun, serve
 from clusters import start_cluster
 
-NODES, SAMPLES, TIMES = 3, 2_400, 5
+NODES, SAMPLES, LONG, TIMES = 3, 2_400, 19_200, 5
+AHEAD_S = 300
 CUT_S = 60.0
-END_S = 200.0
+END_S = 400.0
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class Fault:
     most_twice: int = HELD
     most_wait_s: float = 15.0
     samples: int = SAMPLES
+    ahead_s: float = 0
 
 
 def kill_worker(run: ClusterRun, draws: random.Random) -> Result:
@@ -124,8 +126,8 @@ FAULTS = {
     "driver": Fault(kill_driver, NODES * HELD),
     "ctrl-c": Fault(interrupt, NODES * HELD),
     # Half a minute in which the head may be started again, and the end of the session.
-    "head": Fault(kill_head, NODES * HELD, 45.0, 8 * SAMPLES),
-    "clocks": Fault(keep_clocks_apart, 0),
+    "head": Fault(kill_head, NODES * HELD, 45.0, LONG),
+    "clocks": Fault(keep_clocks_apart, 0, ahead_s=AHEAD_S),
 }
 
 
@@ -182,48 +184,43 @@ SELECT MAX(first) FROM (
 
 
 @contextlib.contextmanager
-def _cluster(name: str) -> Iterator[ClusterRun]:
-    """Yield a run of a suite on a new cluster with a server."""
+def _cluster(samples: int, ahead_s: float) -> Iterator[ClusterRun]:
+    """Yield a run of a suite on a new cluster with a server; the clock of the last machine may be ahead."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        start_cluster(NODES, environment=ENVIRONMENT, ahead_s=300 if name == "clocks" else 0) as cluster,
+        start_cluster(NODES, environment=ENVIRONMENT, ahead_s=ahead_s) as cluster,
         serve(cluster),
     ):
-        run = ClusterRun(cluster, Path(folder), FAULTS[name].samples)
+        run = ClusterRun(cluster, Path(folder), samples)
         run.write_suite()
         yield run
 
 
-def measure(name: str, times: int) -> Sequence[Result]:
-    """Return the results of a fault, so many times."""
-    results: list[Result] = []
-    with _cluster(name) as run:
-        for number in range(times):
-            results.append(FAULTS[name].inject(run, random.Random(f"{name} {number}")))
-            print(f"{name} {number + 1}: {results[-1]}", file=sys.stderr, flush=True)
-    return results
+def measure(names: Sequence[str], times: int) -> Iterator[tuple[str, list[Result]]]:
+    """Yield the results of each fault, so many times."""
+    for ahead_s, samples in ((0, SAMPLES), (AHEAD_S, SAMPLES), (0, LONG)):
+        alike = [name for name in names if (FAULTS[name].ahead_s, FAULTS[name].samples) == (ahead_s, samples)]
+        with contextlib.ExitStack() as stack:
+            run = stack.enter_context(_cluster(samples, ahead_s)) if alike else None
+            for name in alike:
+                results: list[Result] = []
+                for number in range(times):
+                    results.append(FAULTS[name].inject(run, random.Random(f"{name} {number}")))
+                    print(f"{name} {number + 1}: {results[-1]}", file=sys.stderr, flush=True)
+                yield name, results
 
 
 def main(name: str = "", times: str = str(TIMES)) -> int:
     """Print a row for each fault, and return 1 when something is over its limit."""
     rows, is_over = [], False
-    for each in [name] if name else FAULTS:
-        results, fault = measure(each, int(times)), FAULTS[each]
+    for each, results in measure(name.split(",") if name else list(FAULTS), int(times)):
+        fault = FAULTS[each]
         lost, doubled = sum(result.lost for result in results), sum(result.doubled for result in results)
         twice, wait = max(result.twice for result in results), max(result.wait_s for result in results)
         ended = sum(not result.problem for result in results)
         is_over |= bool(lost or doubled or twice > fault.most_twice or wait > fault.most_wait_s or ended < len(results))
-        rows.append(
-            (
-                each,
-                len(results),
-                ended,
-                lost,
-                doubled,
-                f"{twice} of {fault.most_twice}",
-                f"{wait:.1f} of {fault.most_wait_s:.0f} s",
-            )
-        )
+        limits = f"{twice} of {fault.most_twice}", f"{wait:.1f} of {fault.most_wait_s:.0f} s"
+        rows.append((each, len(results), ended, lost, doubled, *limits))
     headers = ("fault", "runs", "ended as they should", "lost", "doubled", "requested twice", "longest wait")
     print(tabulate(rows, headers=headers, tablefmt="github"))
     return int(is_over)

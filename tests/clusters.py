@@ -17,13 +17,16 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 PORT, CLIENT_PORT = 6379, 10001
-START_S = 120
+START_S = 200
+PATIENCE = {"RAY_raylet_start_wait_time_s": "150"}
+"""Ray itself waits for 30 s only, which a busy machine may need."""
 FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1")
 """Debian's package `libfaketime`."""
 PROGRAMS = Path(sys.prefix) / "bin"
@@ -68,6 +71,8 @@ class Cluster:
     environment: Mapping[str, str] = field(default_factory=dict)
     ahead_s: float = 0
     """Seconds by which the clock of the last machine is ahead."""
+    covers: Mapping[Path, Path] = field(default_factory=dict)
+    """Folders of which the last machine has others in their place."""
 
     @property
     def address(self) -> str:
@@ -77,7 +82,14 @@ class Cluster:
     def variables(self) -> dict[str, str]:
         """Return the environment of a process of the cluster, or of a driver."""
         tokens = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": self.token} if self.token else {}
-        return {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0", **tokens, **self.environment}
+        return {
+            **os.environ,
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_worker_niceness": "0",
+            **PATIENCE,
+            **tokens,
+            **self.environment,
+        }
 
     def driver_variables(self) -> dict[str, str]:
         """Return the environment of a driver on a machine: `auto` would else find any Ray among this machine's processes."""
@@ -90,10 +102,14 @@ class Cluster:
         place = [f"--node-ip-address={machine.address}", f"--temp-dir={self.folder / machine.name}"]
         ray = str(PROGRAMS / "ray")
         arguments = head if is_head else [f"--address={self.machines[0].address}:{PORT}"]
-        command = machine.command(ray, "start", *arguments, *place, "--num-cpus=1", "--disable-usage-stats")
+        start = [ray, "start", *arguments, *place, "--num-cpus=1", "--disable-usage-stats"]
+        if machine is self.machines[-1]:
+            # The program `ip` has given the command a mount namespace of its own.
+            mounts = "".join(f"mount --bind {other} {path} && " for path, other in self.covers.items())
+            start = ["sh", "-c", f'{mounts}exec "$0" "$@"', *start]
+        command = machine.command(*start)
         # Ray takes any cluster of this machine for the one before, which another test may have at the same address.
         shutil.rmtree(self.folder / machine.name, ignore_errors=True)
-        # Ray itself waits for 30 s only, which a busy machine may need.
         for _ in range(3):
             started = subprocess.run(
                 command, env=self._node_variables(machine), capture_output=True, text=True, timeout=START_S
@@ -200,11 +216,11 @@ def _add_machine(machine: Machine, switch: str) -> None:
 
 @contextlib.contextmanager
 def start_cluster(
-    nodes: int = 3, *, has_token: bool = True, environment: Mapping[str, str] | None = None, ahead_s: float = 0
+    nodes: int = 3, *, has_token: bool = True, environment: Mapping[str, str] | None = None, **of_last: Any
 ) -> Iterator[Cluster]:
-    """Yield a cluster with Ray on each machine; the clock of the last one may be ahead."""
-    with start_machines(nodes, has_token=has_token, environment=environment) as cluster:
-        cluster.ahead_s = ahead_s
+    """Yield a cluster with Ray on each machine. `of_last` may have the fields `ahead_s` and `covers` of `Cluster`."""
+    with start_machines(nodes, has_token=has_token, environment=environment) as machines:
+        cluster = replace(machines, **of_last)
         cluster.start_nodes()
         yield cluster
 
