@@ -25,7 +25,7 @@ import pytest
 
 PORT, CLIENT_PORT = 6379, 10001
 START_S = 200
-PATIENCE = {"RAY_raylet_start_wait_time_s": "150"}
+PATIENCE = {"RAY_raylet_start_wait_time_s": "150", "RAY_agent_register_timeout_ms": "150000"}
 """Ray itself waits for 30 s only, which a busy machine may need."""
 FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1")
 """Debian's package `libfaketime`."""

@@ -156,6 +156,8 @@ def _set_environment(options: ExecutorOptions) -> dict[str, str | None]:
     if options.is_local:
         # Ray gives its workers the lowest priority, and those of a run are not work of the background.
         values["RAY_worker_niceness"] = "0"
+        # It gives up its own start after 30 s, which a busy machine needs.
+        values |= {"RAY_raylet_start_wait_time_s": "120", "RAY_agent_register_timeout_ms": "120000"}
         # Without a token any user of the machine could run code in the workers.
         values |= {MODE: "token", TOKEN: secrets.token_hex(32)}
     before = {name: os.environ.get(name) for name in values}

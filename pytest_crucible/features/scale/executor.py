@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_crucible import sandbox
 from pytest_crucible.adapters.feature_rows import find_pending
 from pytest_crucible.features.scale.cluster import Cluster, connect, no_token_sentence
 from pytest_crucible.features.scale.dealing import Dealing, WorkerProblem
@@ -94,10 +95,11 @@ class Executor:
         """Start the workers, and compare their suites with this one."""
         if collection.problems or not (collection.experiments and collection.spends):
             return
-        resources = worker_resources(opened.adapter for opened in collection.opened_arms if opened.adapter is not None)
+        adapters = [opened.adapter for opened in collection.opened_arms if opened.adapter is not None]
+        resources = worker_resources(adapters)
         collection.problems += missing_resources(self._cluster.node_resources(), resources)
         if not collection.problems:
-            keys = key_variables(self._session.config.rootpath)
+            keys = key_variables(self._session.config.rootpath, adapters)
             self._cluster.start_workers(asdict(self._order(collection)), keys, resources)
             collection.problems += dict.fromkeys(self._wait_until_planned())
 
@@ -113,6 +115,7 @@ class Executor:
             input=_feature_input(config),
             concurrency=self._options.concurrency or self._session.settings.concurrency,
             workers=self._count_workers(),
+            runs_code=sandbox.is_allowed(),
             versions=version_facts(),
             experiments={
                 nodeid: {"nodeid": nodeid, "plan": to_plain(experiment.plan), **experiment_facts(experiment)}

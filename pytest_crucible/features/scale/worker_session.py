@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_crucible import sandbox
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.features.scale.leases import share_by_workers
 from pytest_crucible.features.scale.node_servers import Models, read_node_servers
@@ -33,6 +34,7 @@ from pytest_crucible.records import Plan, Unit
 from pytest_crucible.records.serialize import from_plain
 from pytest_crucible.sample.engine import MOST_OPEN, Deadline, Progress, run_units
 from pytest_crucible.sample.loop import DaemonThreads
+from pytest_crucible.sandbox.pool import VARIABLE
 from pytest_crucible.session.call import Call, ScoredUnits
 from pytest_crucible.session.events import with_sample_spans
 from pytest_crucible.session.experiment import Experiment, ExperimentRun
@@ -68,6 +70,8 @@ class WorkerOrder:
     """Facts that features pass to the workers of a session."""
     concurrency: int
     workers: int
+    runs_code: bool
+    """Whether the driver's user lets code run that a model wrote."""
     versions: Mapping[str, str]
     experiments: Mapping[str, Mapping[str, Any]]
     """Facts of each experiment of the driver, its plan among them, by nodeid."""
@@ -227,6 +231,9 @@ class WorkerSession:
     def _run_session(self) -> None:
         from _pytest.config import _prepareconfig
 
+        if not self._order.runs_code:
+            # Else scores would depend on the node.
+            os.environ.pop(VARIABLE, None)
         config = _prepareconfig([*self._order.arguments, "--capture=sys"], [self])
         try:
             self._change_options(config.option)
@@ -303,6 +310,10 @@ class WorkerSession:
 
     def _compare(self, experiments: Mapping[str, Experiment], problems: Sequence[str]) -> list[str]:
         sentences = [*version_problems(self._node, self._order.versions, version_facts())]
+        if self._order.runs_code and not sandbox.is_allowed():
+            sentences.append(
+                f"{self._node} does not allow code that a model wrote: set {VARIABLE}=1 there, or give --crucible-run-code"
+            )
         for nodeid, facts in self._order.experiments.items():
             if nodeid not in experiments:
                 sentences.append(self._first_problem(nodeid, problems))
