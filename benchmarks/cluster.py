@@ -1,10 +1,11 @@
 """Sessions on a local Ray cluster against an OpenAI-shaped server that answers after 200 ms, 64 samples at a time on each worker.
 
-Two and four workers are to take 1/1.9 and 1/3.6 of the time of one, from the first reply to the last. One worker is compared with
-Ray Data: `map_batches` over the same prompts, by an actor with 64 threads that post the same bodies and keep the answers' texts.
-All of it shares the machine's cores: on few of them choose fewer samples (`python -m benchmarks.cluster 2500`). Each time is printed
-when it was measured, the table at the end. Where Ray does not start, because the machine reaches no other, give it a network of its
-own: `unshare -n bash -c "ip link set lo up; python -m benchmarks.cluster"`.
+Two and four workers are to take 1/1.9 and 1/3.6 of the time of one, from the first reply to the last. One worker is
+compared with Ray Data: `map_batches` over the same prompts, by an actor with 64 threads that post the same bodies and
+keep the answers' texts. All of it shares the machine's cores: on few of them choose fewer samples (`python -m
+benchmarks.cluster 2500`). Each time is printed when it was measured, the table at the end. Where Ray does not start,
+because the machine reaches no other, give it a network of its own: `unshare -n bash -c "ip link set lo up; python -m
+benchmarks.cluster"`.
 """
 
 from __future__ import annotations
