@@ -27,6 +27,8 @@ PORT, CLIENT_PORT = 6379, 10001
 START_S = 200
 PATIENCE = {"RAY_raylet_start_wait_time_s": "150", "RAY_agent_register_timeout_ms": "150000"}
 """Ray itself waits for 30 s only, which a busy machine may need."""
+PORTS = [f"--{name}-port={port}" for port, name in enumerate(("dashboard-agent-grpc", "runtime-env-agent"), 7001)]
+"""Of processes that Ray else waits 15 s for, to learn theirs."""
 FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1")
 """Debian's package `libfaketime`."""
 PROGRAMS = Path(sys.prefix) / "bin"
@@ -102,7 +104,7 @@ class Cluster:
         place = [f"--node-ip-address={machine.address}", f"--temp-dir={self.folder / machine.name}"]
         ray = str(PROGRAMS / "ray")
         arguments = head if is_head else [f"--address={self.machines[0].address}:{PORT}"]
-        start = [ray, "start", *arguments, *place, "--num-cpus=1", "--disable-usage-stats"]
+        start = [ray, "start", *arguments, *place, *PORTS, "--num-cpus=1", "--disable-usage-stats"]
         if machine is self.machines[-1]:
             # The program `ip` has given the command a mount namespace of its own.
             mounts = "".join(f"mount --bind {other} {path} && " for path, other in self.covers.items())
