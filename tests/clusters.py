@@ -27,8 +27,9 @@ PORT, CLIENT_PORT = 6379, 10001
 START_S = 200
 PATIENCE = {"RAY_raylet_start_wait_time_s": "150", "RAY_agent_register_timeout_ms": "150000"}
 """Ray itself waits for 30 s only, which a busy machine may need."""
-PORTS = [f"--{name}-port={port}" for port, name in enumerate(("dashboard-agent-grpc", "runtime-env-agent"), 7001)]
-"""Of processes that Ray else waits 15 s for, to learn theirs."""
+AGENTS = ("dashboard-agent-grpc", "dashboard-agent-listen", "metrics-export", "runtime-env-agent")
+PORTS = [f"--{agent}-port={port}" for port, agent in enumerate(AGENTS, 7001)]
+"""Ray else waits for its agents to say theirs, but for 15 s only."""
 FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1")
 """Debian's package `libfaketime`."""
 PROGRAMS = Path(sys.prefix) / "bin"
