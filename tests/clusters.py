@@ -31,7 +31,7 @@ RAY = (
     "import ray._private.utils as utils; utils.get_dashboard_dependency_error = ImportError; "
     "from ray.scripts.scripts import main; main()"
 )
-"""The program `ray` without its dashboard, as `pip install ray` has it: a node gives up after 15 s in which that has not started."""
+"""The program `ray` as `pip install ray` has it. A node gives up after 15 s in which the dashboard's agent has not started."""
 FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1")
 """Debian's package `libfaketime`."""
 PROGRAMS = Path(sys.prefix) / "bin"
