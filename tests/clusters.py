@@ -16,7 +16,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,8 +24,6 @@ import pytest
 
 PORT, CLIENT_PORT = 6379, 10001
 START_S = 200
-PATIENCE = {"RAY_raylet_start_wait_time_s": "60", "RAY_agent_register_timeout_ms": "60000"}
-"""Ray itself waits for 30 s only, which a busy machine may need."""
 RAY = (
     "import ray._private.utils as utils; utils.get_dashboard_dependency_error = ImportError; "
     "from ray.scripts.scripts import main; main()"
@@ -114,7 +111,7 @@ class Cluster:
         command = machine.command(*start)
         # Ray takes any cluster of this machine for the one before, which another test may have at the same address.
         shutil.rmtree(self.folder / machine.name, ignore_errors=True)
-        for _ in range(3):
+        for _ in range(5):
             started = subprocess.run(
                 command, env=self._node_variables(machine), capture_output=True, text=True, timeout=START_S
             )
@@ -125,9 +122,8 @@ class Cluster:
 
     def start_nodes(self) -> None:
         """Start Ray on all machines, the head first."""
-        self.start_node(self.machines[0])
-        with ThreadPoolExecutor() as pool:
-            list(pool.map(self.start_node, self.machines[1:]))
+        for machine in self.machines:
+            self.start_node(machine)
 
     def _node_variables(self, machine: Machine) -> dict[str, str]:
         if not self.ahead_s or machine is not self.machines[-1]:

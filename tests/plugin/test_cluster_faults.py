@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from cluster_runs import ENVIRONMENT, HELD, ClusterRun, serve
-from clusters import FAKETIME, skip_without_clusters, start_cluster
+from clusters import FAKETIME, Cluster, skip_without_clusters, start_cluster
 
 SAMPLES, NODES = 2000, 2
 pytestmark = pytest.mark.slow
@@ -28,6 +28,21 @@ def run(tmp_path: Path) -> Iterator[ClusterRun]:
         run = ClusterRun(cluster, tmp_path, SAMPLES)
         run.write_suite()
         yield run
+
+
+@pytest.fixture(scope="module")
+def small_cluster() -> Iterator[Cluster]:
+    skip_without_clusters()
+    with start_cluster(1, environment=ENVIRONMENT) as cluster, serve(cluster):
+        yield cluster
+
+
+@pytest.fixture
+def small_run(small_cluster: Cluster, tmp_path: Path) -> ClusterRun:
+    """A suite on a cluster of one machine."""
+    run = ClusterRun(small_cluster, tmp_path, SAMPLES)
+    run.write_suite()
+    return run
 
 
 def expect_whole_run(run: ClusterRun, driver: subprocess.Popen[str], twice: int = HELD) -> None:
@@ -79,8 +94,8 @@ def test_a_driver_that_ends_early_is_resumed_with_what_it_has_stored(run, number
 def test_a_head_that_dies_ends_the_session_with_one_sentence(tmp_path):
     """What is stored stays, and a session on a cluster that was started again continues."""
     skip_without_clusters()
-    with start_cluster(NODES, environment=ENVIRONMENT) as cluster:
-        run = ClusterRun(cluster, tmp_path, 12_000)
+    with start_cluster(1, environment=ENVIRONMENT) as cluster:
+        run = ClusterRun(cluster, tmp_path, 8_000)
         run.write_suite()
         with serve(cluster):
             driver = run.start_driver()
@@ -103,7 +118,8 @@ def test_a_head_that_dies_ends_the_session_with_one_sentence(tmp_path):
 
 
 @pytest.mark.parametrize("process", ["ray::LeaseDesk", "ray::ReplyDesk"])
-def test_a_run_whose_limits_or_cached_replies_are_gone_ends_with_one_sentence(run, process):
+def test_a_run_whose_limits_or_cached_replies_are_gone_ends_with_one_sentence(small_run, process):
+    run = small_run
     driver = run.start_driver()
     run.wait_for_blocks()
     run.cluster.machines[0].kill(process)
