@@ -88,7 +88,6 @@ class Cluster:
             **os.environ,
             "RAY_USAGE_STATS_ENABLED": "0",
             "RAY_worker_niceness": "0",
-            **PATIENCE,
             **tokens,
             **self.environment,
         }
