@@ -167,8 +167,10 @@ class Executor:
             nodes_of = {worker.actor.end_run.remote(number): worker.node for worker in live}
             for call in ray.wait([*nodes_of], num_returns=len(live), timeout=REPORT_S)[0] if live else ():
                 with contextlib.suppress(ray.exceptions.RayError):
-                    for sentence in ray.get(call):
-                        nodes[sentence].append(nodes_of[call])
+                    reports, failures = ray.get(call)
+                    self._session.messages.add_complaints(failures)
+                    for report in reports:
+                        nodes[report].append(nodes_of[call])
         self._session.messages.lines += [
             *own,
             *(

@@ -50,8 +50,8 @@ class SuiteWorker:
         facts["cache"] = self._session.pop_tallies()
         return facts, encode_rows(block.tables())
 
-    def end_run(self, run: int) -> list[str]:
-        """End an experiment, and return the reports of its scorers and listeners."""
+    def end_run(self, run: int) -> tuple[list[str], list[str]]:
+        """End an experiment, and return the reports of its scorers, and sentences on listeners that have raised."""
         return self._session.end_run(run)
 
     def close(self) -> None:

@@ -182,7 +182,7 @@ class WorkerSession:
         tallies = [] if cache is None else [(*place, cache.tallies.pop(place)) for place in tuple(cache.tallies)]
         return [(nodeid, arm, asdict(tally)) for nodeid, arm, tally in tallies]
 
-    def end_run(self, run: int) -> list[str]:
+    def end_run(self, run: int) -> tuple[list[str], list[str]]:
         """End the experiment that was sent, if it is the driver's run of this number or an earlier one.
 
         Return the reports of scorers, and of listeners that have raised, since the last call.
@@ -191,7 +191,7 @@ class WorkerSession:
             if self._current is not None and self._current.call.run <= run:
                 self._end_current()
         state = self.wait_until_planned().state
-        return [state.hide(sentence) for sentence in (*scorer_reports(), *state.publisher.pop_failures())]
+        return [*map(state.hide, scorer_reports())], [*map(state.hide, state.publisher.pop_failures())]
 
     def close(self) -> None:
         """End the session: fixtures are torn down."""
