@@ -151,6 +151,8 @@ def _set_environment(options: ExecutorOptions) -> dict[str, str | None]:
     values = {
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        # Else a late call of a thread would connect again, or start another Ray.
+        "RAY_ENABLE_AUTO_CONNECT": "0",
         "RAY_BACKEND_LOG_LEVEL": "error",
     }
     if options.is_local:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import time
@@ -211,6 +212,13 @@ class Executor:
                 ray.wait(calls, num_returns=len(calls), timeout=CLOSE_S)
             close_shared(self._session.run)
 
+    def disconnect(self) -> None:
+        """End the connection, and let workers that still hear it end."""
+        with contextlib.suppress(Exception):
+            for worker in self._cluster.workers:
+                worker.actor.close.remote()
+        self._cluster.close()
+
     def block_call(self, run: int, sent: SentRound) -> BlockCall:
         """Return the facts of the run that workers get with a block."""
         return BlockCall(run, sent.experiment.plan.nodeid, self._following, self._seconds_left(), sent.arms)
@@ -250,6 +258,8 @@ class _RunSender:
             await dealing.send(sent, call, in_order=self._in_order)
         except ClusterLost as error:
             self._executor.lost = error
+            # Ray ends a process a minute after the head has died, and verdicts come after this.
+            await asyncio.to_thread(self._executor.disconnect)
             raise
         except WorkerProblem as error:
             # An error of the configuration, though it is known only now.
