@@ -105,10 +105,10 @@ def test_a_head_that_dies_ends_the_session_with_one_sentence(tmp_path):
             output = driver.communicate(timeout=100)[0]
             seconds = time.monotonic() - killed
         assert driver.returncode == 1, output
-        sentence = "Ray's head at 10.77.0.1:6379 has not answered for 30 s: start it again, then continue with --crucible-resume"
+        sentence = "Ray's head at 10.77.0.1:6379 has not answered for 20 s: start it again, then continue with --crucible-resume"
         assert sentence in output
         assert "Traceback" not in output
-        # Half a minute in which it may be started again; verdicts take their time on a busy machine.
+        # Ray itself would end the process after a minute.
         assert seconds < 60
         (stored,) = run.read_row("SELECT COUNT(*) FROM replies")
         for machine in cluster.machines:

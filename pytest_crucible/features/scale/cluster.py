@@ -52,6 +52,7 @@ class Cluster:
     folder: Path | None
     """The files of Ray where the cluster is ours; they go with it."""
     workers: list[Worker] = field(default_factory=list)
+    is_lost: bool = False
 
     def start_workers(self, order: Mapping[str, Any], keys: Mapping[str, str], resources: Mapping[str, float]) -> None:
         """Start the workers on all live nodes.
@@ -107,7 +108,7 @@ class Cluster:
         """End the workers and the connection, and the cluster itself if it is ours. Idempotent."""
         import ray
 
-        if ray.is_initialized():
+        if ray.is_initialized() and not self.is_lost:
             for worker in self.workers:
                 with contextlib.suppress(Exception):
                     ray.kill(worker.actor)

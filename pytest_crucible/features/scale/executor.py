@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import time
@@ -203,7 +202,9 @@ class Executor:
         """End the workers' sessions, and the connection."""
         import ray
 
-        if not ray.is_initialized():
+        # Ray ends the process of a cluster that is lost when Python exits, before Python writes out what it holds.
+        self._session.config.get_terminal_writer().flush()
+        if self.lost is not None or not ray.is_initialized():
             return
         with contextlib.suppress(ConnectionError, ray.exceptions.RayError):
             calls = [worker.actor.close.remote() for worker in self._cluster.workers if not worker.is_lost]
@@ -212,12 +213,9 @@ class Executor:
                 ray.wait(calls, num_returns=len(calls), timeout=CLOSE_S)
             close_shared(self._session.run)
 
-    def disconnect(self) -> None:
-        """End the connection, and let workers that still hear it end."""
-        with contextlib.suppress(Exception):
-            for worker in self._cluster.workers:
-                worker.actor.close.remote()
-        self._cluster.close()
+    def lose_cluster(self, error: ClusterLost) -> None:
+        """Send nothing more, and leave the connection: Ray would end this process, with what it has not printed."""
+        self.lost, self._cluster.is_lost = error, True
 
     def block_call(self, run: int, sent: SentRound) -> BlockCall:
         """Return the facts of the run that workers get with a block."""
@@ -257,9 +255,7 @@ class _RunSender:
         try:
             await dealing.send(sent, call, in_order=self._in_order)
         except ClusterLost as error:
-            self._executor.lost = error
-            # Ray ends a process a minute after the head has died, and verdicts come after this.
-            await asyncio.to_thread(self._executor.disconnect)
+            self._executor.lose_cluster(error)
             raise
         except WorkerProblem as error:
             # An error of the configuration, though it is known only now.

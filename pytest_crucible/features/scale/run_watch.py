@@ -15,7 +15,7 @@ from pytest_crucible.records.errors import CrucibleError
 PING_S = 2.0
 SILENT_S = 10.0
 """Seconds without an answer after which a worker counts as lost. Ray notices a node that was cut off only after a minute."""
-HEAD_S = 30.0
+HEAD_S = 20.0
 """Seconds without the head after which a run is given up. Until then it may be started again; Ray ends all after 60."""
 
 
