@@ -214,11 +214,11 @@ def test_a_stored_run_is_the_baseline_of_workers(cluster, sums):
     compare = f"run:{stored['run']['id']}"
     for name in ("plain", "run"):
         shutil.copy(sums.path / "first.db", sums.path / f"{name}.db")
-    _, _, plain = run(cluster, sums, name="plain", compare=compare)
+    plain_status, _, plain = run(cluster, sums, name="plain", compare=compare)
 
     status, output, document = run(cluster, sums, "--crucible-executor=auto", compare=compare)
 
-    assert status == 0, output
+    assert status == plain_status, output
     assert without_times(document) == without_times(plain)
 
 
