@@ -228,7 +228,7 @@ def test_a_run_on_workers_stops_early_as_a_plain_one_does(cluster, sums):
     status, output, document = run(cluster, sums, "--crucible-stop", "--crucible-executor=auto")
 
     assert status == 0, output
-    states = [[verdict["state"] for verdict in each["verdicts"]] for each in (document, plain)]
+    states = [[verdict["state"] for verdict in each["experiments"][0]["verdicts"]] for each in (document, plain)]
     assert states[0] == states[1]
 
 
