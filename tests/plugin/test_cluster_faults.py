@@ -92,7 +92,7 @@ def test_a_driver_that_ends_early_is_resumed_with_what_it_has_stored(run, number
 
 
 def test_a_head_that_dies_ends_the_session_with_one_sentence(tmp_path):
-    """What is stored stays, and a session on a cluster that was started again continues."""
+    """A session on a cluster that was started again continues from what is stored."""
     skip_without_clusters()
     with start_cluster(1, environment=ENVIRONMENT) as cluster:
         run = ClusterRun(cluster, tmp_path, 8_000)
