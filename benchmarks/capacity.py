@@ -19,7 +19,7 @@ from benchmarks.suite import COMPARED, Suite
 from pytest_crucible.features.scale.capacity import Costs, measured_costs
 from pytest_crucible.records import Observation, Outcome, Reply, Sample, Unit
 from pytest_crucible.records.outcomes import ModelCall
-from pytest_crucible.store.part_moves import write_batches
+from pytest_crucible.store.part_writer import PartWriter
 from pytest_crucible.store.parts import ResultsFolder
 from pytest_crucible.store.row_batch import OutcomeRows, RowBatch
 from pytest_crucible.store.row_batches import decode_rows, encode_rows
@@ -119,9 +119,8 @@ def _store_blocks(folder: Path, blocks: Sequence[Any]) -> tuple[float, float]:
 def _write_parts(folder: Path, blocks: Sequence[Any]) -> tuple[float, float]:
     """Return the bytes of a reply in parts, and how many rows are written in a second of a core."""
     begun = time.process_time()
-    parts, _ = write_batches(
-        ResultsFolder(str(folder / "parts")), "capacity", [each for block in blocks for each in block]
-    )
+    writer = PartWriter(ResultsFolder(str(folder / "parts")), "capacity")
+    parts = writer.write([each for block in blocks for each in block]).parts
     seconds = time.process_time() - begun
     return sum(part.bytes for part in parts) / REPLIES, sum(part.row_count for part in parts) / seconds
 

@@ -28,7 +28,7 @@ from pytest_crucible.records import Contrast, MetricFacts, Plan
 from pytest_crucible.records.results import RULES_VERSION
 from pytest_crucible.runs.load_run import load_run
 from pytest_crucible.store.part_manifest import PARTS
-from pytest_crucible.store.part_moves import write_batches
+from pytest_crucible.store.part_writer import PartWriter
 from pytest_crucible.store.parts import ResultsFolder, manifest_rows
 from pytest_crucible.store.runs import RunStore
 
@@ -109,7 +109,7 @@ def _fill_parts(path: Path, results: ResultsFolder, samples: int) -> None:
     connection.close()
     for start in range(0, samples, PART_SAMPLES):
         positions = np.arange(start, min(start + PART_SAMPLES, samples))
-        parts, _ = write_batches(results, "million", [_replies(positions, arms), _observations(positions, arms)])
+        parts = PartWriter(results, "million").write([_replies(positions, arms), _observations(positions, arms)]).parts
         store.insert(PARTS, manifest_rows(parts))
     _finish(store, key)
 

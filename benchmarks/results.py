@@ -2,6 +2,7 @@
 
 `python -m benchmarks.results [ROWS]`. Rows arrive in batches of 2^20, as a driver has them from its workers: blocks of 64 samples,
 in random order, two arms, four metrics of yes or no. The scan counts pairs of arms (both right, one of them, none) by metric.
+Last come sessions on Ray (`benchmarks.delivered`).
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from benchmarks import delivered
 from benchmarks.figures import Figure, show
 from benchmarks.suite import ROOT
 from pytest_crucible.store import schema
 from pytest_crucible.store.part_manifest import PARTS
-from pytest_crucible.store.part_moves import write_batches
+from pytest_crucible.store.part_writer import PartWriter
 from pytest_crucible.store.parts import ResultsFolder, manifest_rows
 from pytest_crucible.store.runs import RunStore
 
@@ -70,7 +72,7 @@ def _apart(what: str, folder: str) -> dict[str, float]:
 
 def write(folder: str, rows: int) -> tuple[float, float]:
     """Write the rows in two processes; return the seconds of the slower one without the making of its rows, and those on cores."""
-    _store(folder).close()
+    open_store(folder).close()
     samples = rows // PER_SAMPLE
     halves = [(folder, 0, samples // 2), (folder, samples // 2, samples)]
     with multiprocessing.get_context("spawn").Pool(2) as pool:
@@ -78,7 +80,7 @@ def write(folder: str, rows: int) -> tuple[float, float]:
     return max(seconds), sum(used)
 
 
-def _store(folder: str) -> RunStore:
+def open_store(folder: str) -> RunStore:
     store = RunStore(f"{folder}/store.db")
     if store.scalar("SELECT COUNT(*) FROM runs") == 0:
         store.begin_run(RUN, started="2026", seed=0, alpha=0.05, correction="holm", environment={})
@@ -89,25 +91,25 @@ def _store(folder: str) -> RunStore:
 
 
 def _write_half(folder: str, first: int, last: int) -> tuple[float, float]:
-    store, results, spent, used = _store(folder), ResultsFolder(f"{folder}/parts"), 0.0, 0.0
-    for batch in _batches(first, last):
+    store, results, spent, used = open_store(folder), ResultsFolder(f"{folder}/parts"), 0.0, 0.0
+    for batch in batches(first, last):
         began, on_core = time.perf_counter(), time.process_time()
-        parts, _ = write_batches(results, RUN, [batch])
+        parts = PartWriter(results, RUN).write([batch]).parts
         store.insert(PARTS, manifest_rows(parts))
         spent, used = spent + time.perf_counter() - began, used + time.process_time() - on_core
     store.close()
     return spent, used
 
 
-def _batches(first: int, last: int) -> Iterator[Any]:
-    """Yield observations of samples in random blocks, as `encode_rows` has them."""
+def batches(first: int, last: int, rows: int = BATCH) -> Iterator[Any]:
+    """Yield observations of samples in random blocks, as `encode_rows` has them, so many rows at a time."""
     import numpy as np
     import pyarrow as pa
 
     random = np.random.default_rng(first)
     starts = random.permutation(np.arange(first, last, BLOCK))
     metadata = {b"table": b"observations", b"overwrite": b"0"}
-    at_a_time = BATCH // PER_SAMPLE // BLOCK
+    at_a_time = rows // PER_SAMPLE // BLOCK
     for at in range(0, len(starts), at_a_time):
         block = (starts[at : at + at_a_time, None] + np.arange(BLOCK)).ravel()
         samples = block[block < last]
@@ -130,7 +132,7 @@ def _batches(first: int, last: int) -> Iterator[Any]:
 
 
 def measure(what: str, folder: str) -> dict[str, float]:
-    store = _store(folder)
+    store = open_store(folder)
     began, used = time.perf_counter(), time.process_time()
     found = {"scan": _count_pairs, "duckdb": _count_by_duckdb, "query": _count_by_query}[what](store, folder)
     seconds = time.perf_counter() - began
@@ -158,7 +160,7 @@ def _count_pairs(store: RunStore, folder: str) -> dict[str, float]:
 def _count_by_duckdb(store: RunStore, folder: str) -> dict[str, float]:
     import duckdb
 
-    files = f"{folder}/parts/{RUN}/observations-*.parquet"
+    files = f"{folder}/parts/{RUN}/*observations-*.parquet"
     duckdb.sql("SET memory_limit = '512MB'")
     table = duckdb.sql(f"SELECT metric, arm, value, COUNT(*) FROM read_parquet('{files}') GROUP BY ALL").fetchall()
     return {"rows": sum(row[-1] for row in table)}
@@ -173,4 +175,4 @@ if __name__ == "__main__":
     if "--measure" in sys.argv:
         print(json.dumps(measure(*sys.argv[2:])))
         raise SystemExit
-    raise SystemExit(show(figures(int(float(sys.argv[1])) if len(sys.argv) > 1 else ROWS)))
+    raise SystemExit(show([*figures(int(float(sys.argv[1])) if len(sys.argv) > 1 else ROWS), *delivered.figures()]))

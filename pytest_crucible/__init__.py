@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pytest_crucible.backends import Backend, RecordedBackend, ScriptedBackend
     from pytest_crucible.datasets.strategies import from_strategy
     from pytest_crucible.features import cns3, cookbook, training
+    from pytest_crucible.features.agents import agents
     from pytest_crucible.features.judges import judges
     from pytest_crucible.features.provenance import trace
     from pytest_crucible.features.slices import fairness
@@ -56,6 +57,7 @@ _HOME = {
     "StoreError": "records.errors",
     "Twin": "records",
     "Verdict": "records",
+    "agents": "features.agents.agents",
     "cns3": "features.cns3",
     "cookbook": "features.cookbook",
     "fairness": "features.slices.fairness",
@@ -92,6 +94,7 @@ __all__ = [
     "StoreError",
     "Twin",
     "Verdict",
+    "agents",
     "cns3",
     "cookbook",
     "fairness",

@@ -37,6 +37,9 @@ class PartOpener(Protocol):
     def parents(self) -> Sequence[str]:
         """The arms that this one is a part of, the outermost first."""
 
+    def open(self, name: str, role: Role) -> OpenedArm:
+        """Return the arm of a name on the command line. Raises SpecError."""
+
     def find_part(self, name: str) -> NamedAdapter:
         """Return the adapter that the name of a part means. Raises SpecError for an unknown name."""
 

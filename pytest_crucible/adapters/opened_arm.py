@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,8 @@ class OpenedArm:
     """The trainings of one recipe that answer in turn, where the adapter has `seeds`; `backend` is then that of the first."""
     competitors: tuple[OpenedArm, ...] = ()
     """The members of a family, of which the winner takes the arm's place; `backend` is then that of the first."""
+    helpers: Mapping[str, OpenedArm] = field(default_factory=dict)
+    """Further models that the arm's test may ask, by role; the arm itself may be one."""
     of_feature: Any = None
     """What the feature that made the arm has to know of it, such as how the competitors compete."""
     adapter: Adapter | None = None
@@ -37,8 +39,8 @@ class OpenedArm:
 
     @property
     def parts(self) -> tuple[OpenedArm, ...]:
-        """The members of an ensemble, the trainings of a recipe, or the members of a family."""
-        return (*self.members, *self.trainings, *self.competitors)
+        """The members of an ensemble, the trainings of a recipe, or the members of a family, and the models of roles."""
+        return (*self.members, *self.trainings, *self.competitors, *self.helpers.values())
 
 
 def answering_arms(arms: Iterable[OpenedArm]) -> Iterator[OpenedArm]:

@@ -127,6 +127,8 @@ class SampleClock:
     _limit: TimeLimit
     _pauses: int = 0
     _left: float = 0.0
+    _credit: float = 0.0
+    _paused_at: float = 0.0
     server: Server | None = None
     """The server that the last request was sent to; None before the first one, and for models in this process."""
     attempts: int = 0
@@ -136,6 +138,8 @@ class SampleClock:
     def pause(self) -> None:
         """Pause the clock. Pauses nest: a sample may wait for several requests at once."""
         self._pauses += 1
+        if self._pauses == 1:
+            self._paused_at = asyncio.get_running_loop().time()
         # Only the outermost pause stops the limit.
         if self._pauses == 1 and self._limit.when < math.inf:
             self._left = self._limit.when - asyncio.get_running_loop().time()
@@ -144,6 +148,8 @@ class SampleClock:
     def resume(self) -> None:
         """End one pause; the clock runs again when the last one has ended."""
         self._pauses -= 1
+        if not self._pauses:
+            self._credit += asyncio.get_running_loop().time() - self._paused_at
         if not self._pauses and self._left:
             self._limit.move(asyncio.get_running_loop().time() + self._left)
             self._left = 0.0
@@ -154,7 +160,12 @@ class SampleClock:
         if self._pauses:
             self._left += seconds if self._left else 0.0
         else:
+            self._credit += seconds
             self._limit.move(self._limit.when + seconds)
+
+    def credit(self) -> float:
+        """Return the seconds so far that were not the sample's own: those of waiting and of failed requests."""
+        return self._credit + (asyncio.get_running_loop().time() - self._paused_at if self._pauses else 0.0)
 
 
 _CLOCK: ContextVar[SampleClock | None] = ContextVar("crucible_sample_clock", default=None)
@@ -176,6 +187,17 @@ def note_request(server: Server) -> None:
 def note_answer() -> None:
     if (clock := _CLOCK.get()) is not None:
         clock.is_answered = True
+
+
+def credited_seconds() -> float:
+    """Return the seconds so far that were not the current sample's own."""
+    return 0.0 if (clock := _CLOCK.get()) is None else clock.credit()
+
+
+def awaits_first_answer() -> bool:
+    """Return whether the current sample has sent requests to a server, and none has been answered."""
+    clock = _CLOCK.get()
+    return clock is not None and clock.server is not None and not clock.is_answered
 
 
 @contextlib.contextmanager

@@ -77,6 +77,18 @@ class ScoresPrompts(Protocol):
         """Return the natural log-probability of each token of a text but the first. Raises BackendError."""
 
 
+EMBEDDINGS = "embeddings"
+"""The parameter of a request for the vectors of its texts, which are the `value` of the reply."""
+
+
+@runtime_checkable
+class Embeds(Protocol):
+    """A backend whose `generate` answers requests with `EMBEDDINGS`."""
+
+    async def embed(self, request: Request) -> Reply:
+        """Return the vectors of a text, or of several. Raises BackendError."""
+
+
 class Wrapper:
     """A Backend around another one: it changes when and how often requests are sent; the reply limit alone cuts replies."""
 

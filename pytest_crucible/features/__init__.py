@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pluggy
 
 NAMES: tuple[str, ...] = (
+    "commits",
     "stages",
     "factors",
     "ensembles",
@@ -35,10 +36,23 @@ NAMES: tuple[str, ...] = (
     "provenance",
     "view",
     "scale",
+    "agents",
 )
 """The features, in the order in which their hooks are called."""
 LATE = frozenset(
-    ("cns3", "contamination", "cookbook", "ensembles", "judges", "provenance", "registry", "slices", "sweeps", "view")
+    (
+        "cns3",
+        "commits",
+        "contamination",
+        "cookbook",
+        "ensembles",
+        "judges",
+        "provenance",
+        "registry",
+        "slices",
+        "sweeps",
+        "view",
+    )
 )
 """Those without options, markers, arguments and fixtures: a session without experiments does not read them, at 0.1 ms each."""
 

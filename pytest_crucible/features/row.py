@@ -88,6 +88,7 @@ class Feature:
         adapter_keys: tuple[str, ...] = (),
         adapter_names: Callable[[str], bool] | None = None,
         fixtures: Mapping[str, str] | None = None,
+        senders: tuple[str, ...] = (),
         test_fixtures: Mapping[str, tuple[str, str]] | None = None,
         check_options: str = "",
         tables: Mapping[str, str] | None = None,
@@ -96,14 +97,15 @@ class Feature:
 
         `arguments` are those of `@pytest.mark.crucible`, `adapter_keys` words in the table of an adapter, `adapter_names`
         returns whether a name means an adapter of the feature, and `fixtures` are the arguments that experiments bind for each
-        call, with their help. `test_fixtures` are fixtures of all tests: their help, and a function "module:name" of the request.
-        `check_options` names a function "module:name" from all
+        call, with their help; `senders` are those of them that send requests to the arm. `test_fixtures` are fixtures of all
+        tests: their help, and a function "module:name" of the request. `check_options` names a function "module:name" from all
         values to pairs (is wrong, sentence); it is called where an option of the feature has a value. `tables` are rows for
         tables of the core, such as kinds of adapter, as "module:name".
         """
         self.name, self.options, self.markers, self.arguments = name, options, markers, arguments
         self.adapter_keys, self.check_options = adapter_keys, check_options
         self.judging_markers, self.adapter_names = judging_markers, adapter_names
+        self.senders = senders
         self.fixtures, self.test_fixtures, self.tables = fixtures or {}, test_fixtures or {}, tables or {}
 
     @property

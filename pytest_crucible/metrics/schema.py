@@ -29,7 +29,7 @@ def valid_json(schema: Mapping[str, Any] | bool = True, *, name: str = "valid_js
     >>> valid_json({"type": "object", "required": ["label"]})(Reply(text='{"label": 1}'), Sample(id="1", input=""))
     True
     """
-    validator, identity = _validator(schema, name)
+    validator, identity = schema_validator(schema, name)
 
     @metric(name=name, kind="binary", version=f"1:{identity}{':fenced' if fenced else ''}")
     def valid(reply: Reply, sample: Sample) -> bool:
@@ -51,7 +51,7 @@ def json_problem(
     >>> json_problem({"properties": {"age": {"type": "integer"}}})(Reply(text='{"age": "old"}'), Sample(id="1", input=""))
     "$.age: 'old' is not of type 'integer'"
     """
-    validator, identity = _validator(schema, name)
+    validator, identity = schema_validator(schema, name)
 
     @metric(name=name, kind="text", version=f"1:{identity}{':fenced' if fenced else ''}")
     def problem(reply: Reply, sample: Sample) -> str:
@@ -69,7 +69,8 @@ def json_problem(
     return problem
 
 
-def _validator(schema: Mapping[str, Any] | bool, name: str) -> tuple[Any, str]:
+def schema_validator(schema: Mapping[str, Any] | bool, name: str) -> tuple[Any, str]:
+    """Return what checks a JSON value, and the schema's hash; `start_clock` comes before each check. Raises SpecError."""
     from jsonschema.validators import validator_for  # 60 ms, and most suites check no schema
 
     validator_class: Any = validator_for(schema)

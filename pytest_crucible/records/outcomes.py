@@ -159,7 +159,7 @@ CUT_SHORT = frozenset({"budget", "deadline"})
 
 @dataclass(slots=True)
 class ModelCall:
-    """One call of `sampler.generate`, or of a judge by a metric, recorded as it is sent."""
+    """One call of `sampler.generate`, of another model in a role, or of a judge by a metric, recorded as it is sent."""
 
     text: str
     """The prompt; or, with `is_json`, the messages as canonical JSON, which a list that grows later cannot change."""
@@ -174,7 +174,7 @@ class ModelCall:
     error: str = ""
     """The error, for a call without a reply."""
     judge: str = ""
-    """`judge:NAME`, for a request of a metric to the judge; empty for a request of the test."""
+    """`judge:NAME` for a request of a metric to the judge, `role:NAME` for one of the test to another model; else empty."""
     settings: str = ""
     """The parameters as canonical JSON; empty where they are None."""
     form_key: int | None = None

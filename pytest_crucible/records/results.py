@@ -184,7 +184,7 @@ class StoredCall:
     request: int
     """Counts equal requests of the unit from 1: the same prompt sent twice is two draws."""
     member: str
-    """The member of an ensemble that replied, or `judge:NAME`; empty for the arm's own reply."""
+    """The member of an ensemble that replied, `role:NAME` or `judge:NAME`; empty for the arm's own reply."""
 
     @property
     def is_judge(self) -> bool:

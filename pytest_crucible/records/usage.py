@@ -28,8 +28,8 @@ class BudgetSpent:
     """The expenses as text, in the units that the budget limits."""
 
 
-JUDGE, PARAPHRASER = "judge:", "paraphraser:"
-HELPERS = (JUDGE, PARAPHRASER)
+JUDGE, PARAPHRASER, ROLE = "judge:", "paraphraser:", "role:"
+HELPERS = (JUDGE, PARAPHRASER, ROLE)
 """Prefixes of the names under which requests of models that are not an arm of any plan are recorded, by their role."""
 
 

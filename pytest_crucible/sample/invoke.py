@@ -121,11 +121,19 @@ def _record_exception(outcome: Outcome, error: BaseException, classify: Classify
     if judgement == "skipped":
         outcome.skipped, outcome.detail = True, str(error)
     elif judgement == "failed":
-        first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
-        outcome.failure, outcome.detail = "assertion", first_line
+        outcome.failure, outcome.detail = "assertion", _first_line(error)
     else:
         outcome.lost, outcome.detail = lost_reason(error), _failure_detail(error)
     return outcome
+
+
+def _first_line(error: BaseException) -> str:
+    """Return the first line of an exception's message, with its type unless it is one of an assertion."""
+    first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
+    is_message = (
+        not isinstance(error, Exception) or isinstance(error, AssertionError) or first_line == type(error).__name__
+    )
+    return first_line if is_message else f"{type(error).__name__}: {first_line}"
 
 
 def _judgement(error: BaseException, classify: Classify) -> Judgement:

@@ -21,6 +21,8 @@ class BackgroundLoop:
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
+        self.on_close: list[Callable[[], Coroutine[Any, Any, None]]] = []
+        """Awaited before the loop is closed."""
         self._thread = threading.Thread(target=self._run, name="crucible-loop", daemon=True)
         self._thread.start()
 
@@ -39,7 +41,10 @@ class BackgroundLoop:
             self.loop.close()
 
     async def _settle(self) -> None:
-        """Cancel pending tasks. Those that ignore it are left after a second."""
+        """Close what runs on the loop, and cancel pending tasks. Those that ignore it are left after a second."""
+        for close in self.on_close:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(close(), timeout=1)
         pending = asyncio.all_tasks() - {asyncio.current_task()}
         for task in pending:
             task.cancel()

@@ -150,7 +150,19 @@ T = TypeVar("T")
 class Sampler:
     """Sends the requests of one unit to its arm, and records them."""
 
-    __slots__ = ("_arm", "_backend", "_calls", "_experiment", "_is_trial", "_sent", "_streams", "_system", "_unit")
+    __slots__ = (
+        "_arm",
+        "_backend",
+        "_calls",
+        "_experiment",
+        "_is_trial",
+        "_role",
+        "_scored_arm",
+        "_sent",
+        "_streams",
+        "_system",
+        "_unit",
+    )
 
     def __init__(
         self,
@@ -163,14 +175,18 @@ class Sampler:
         draw: int | str | None = None,
         *,
         is_trial: bool = False,
+        role: str = "",
+        scored_arm: str = "",
     ) -> None:
         """`calls` receives a record of each call, which is not stored of a trial.
 
-        `draw` is the repeat in the reply cache's key, if that differs.
+        `draw` is the repeat in the reply cache's key, if that differs. `role` is that of this arm, `role:planner`, where the
+        unit's own arm, `scored_arm`, is another one.
         """
         self._backend, self._system, self._arm, self._experiment = backend, system_prompt(backend), arm, experiment
         self._unit = sample, repeat, draw
         self._calls, self._is_trial = [] if calls is None else calls, is_trial
+        self._role, self._scored_arm = role, scored_arm
         self._sent: dict[int, int] = {}
         """How often each request was sent, by its hash: a list of messages may grow between two calls."""
         self._streams: list[ReplyStream] = []
@@ -179,6 +195,11 @@ class Sampler:
     def arm(self) -> Arm:
         """The arm that replies."""
         return self._arm
+
+    @property
+    def backend(self) -> Backend:
+        """The arm's backend, within its wrappers."""
+        return self._backend
 
     @property
     def variables(self) -> Mapping[str, Any]:
@@ -216,7 +237,8 @@ class Sampler:
             draw=draw,
             parameters=merged,
             experiment=self._experiment,
-            arm=self._arm.name,
+            arm=self._role or self._arm.name,
+            scored_arm=self._scored_arm,
             call=call.request,
             unit_call=0 if self._is_trial else len(self._calls),
             open_stream=open_stream,
@@ -261,7 +283,7 @@ class Sampler:
         except (TypeError, ValueError):
             # JSON has no form for it: it is not cached either, and its draws need no numbers.
             text, number, own, settings = canonical(repr(input)) if is_json else input, 1, None, ""
-        self._calls.append(ModelCall(text, is_json, number, own, self._system, settings=settings))
+        self._calls.append(ModelCall(text, is_json, number, own, self._system, judge=self._role, settings=settings))
         return self._calls[-1]
 
 

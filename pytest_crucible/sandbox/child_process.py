@@ -19,6 +19,7 @@ from pytest_crucible.sandbox.confinement import (
     PR_SET_NO_NEW_PRIVS,
     PR_SET_PDEATHSIG,
     drop_capabilities,
+    filter_program,
     install_filter,
     machine,
     prctl,
@@ -295,7 +296,7 @@ def _confine(limits: Mapping[str, Any], place: Place) -> None:
     # The order matters: each step must run before the filter, which forbids the system calls that it needs.
     restrict_files(numbers, readable=place.readable, writable=(folder, "/dev/null"))
     drop_capabilities(numbers)
-    install_filter(numbers, os.getpid())
+    install_filter(numbers, filter_program(numbers, os.getpid()))
 
 
 def _limit(limits: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ import platform
 import struct
 import sys
 import sysconfig
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -59,15 +59,16 @@ class Machine:
     refused: tuple[int, ...]
 
 
-def _column(number: int) -> tuple[int, ...]:
+def refused_calls(column: int, *, without: frozenset[str] = frozenset()) -> tuple[int, ...]:
+    """Return the numbers of refused calls, on x86_64 (column 1) or aarch64 (2), without those of some names."""
     words = _REFUSED.split()
     rows = (words[k : k + 3] for k in range(0, len(words), 3))
-    return tuple(int(row[number]) for row in rows if row[number] != "-")
+    return tuple(int(row[column]) for row in rows if row[column] != "-" and row[0] not in without)
 
 
 MACHINES: Mapping[str, Machine] = {
-    "x86_64": Machine(0xC000003E, 444, 56, 62, 234, 302, 72, 16, 317, 126, _column(1)),
-    "aarch64": Machine(0xC00000B7, 444, 220, 129, 131, 261, 25, 29, 277, 91, _column(2)),
+    "x86_64": Machine(0xC000003E, 444, 56, 62, 234, 302, 72, 16, 317, 126, refused_calls(1)),
+    "aarch64": Machine(0xC00000B7, 444, 220, 129, 131, 261, 25, 29, 277, 91, refused_calls(2)),
 }
 
 
@@ -121,6 +122,8 @@ EVERYTHING = (1 << 15) - 1
 # Rights on ordinary files only: no directories, devices, sockets, pipes or links.
 REMOVE, MAKE = 1 << 5, 1 << 8
 OF_FILES = EXECUTE | WRITE | READ | TRUNCATE | IOCTL
+# The kind of a rule on TCP ports, and the right to connect.
+_NET_PORT, _CONNECT = 2, 1 << 1
 # Before version 3, Landlock did not restrict truncate(2): a readable file could be emptied.
 LEAST_LANDLOCK = 3
 
@@ -139,13 +142,21 @@ def landlock_version() -> int:
 
 def restrict_files(numbers: Machine, *, readable: Iterable[str], writable: Iterable[str]) -> None:
     """Restrict this process permanently to these files and directories, and to the files below them. Raises OSError."""
-    handled = EVERYTHING | (IOCTL if landlock_version() >= 5 else 0)
-    rules = _ruleset(numbers, handled)
+    rights = [(path, READ | LIST) for path in readable]
+    restrict(numbers, [*rights, *((path, WRITE | READ | LIST | TRUNCATE | REMOVE | MAKE) for path in writable)])
+
+
+def restrict(numbers: Machine, rights: Iterable[tuple[str, int]], port: int | None = None) -> None:
+    """Restrict this process permanently to rights on paths, and to TCP connections to a port, None for none.
+
+    Raises OSError.
+    """
+    rules = _ruleset(numbers, EVERYTHING | (IOCTL if landlock_version() >= 5 else 0))
     try:
-        for path in readable:
-            _allow(numbers, rules, path, READ | LIST)
-        for path in writable:
-            _allow(numbers, rules, path, WRITE | READ | LIST | TRUNCATE | REMOVE | MAKE)
+        for path, right in rights:
+            _allow(numbers, rules, path, right)
+        if port is not None:
+            call(numbers.landlock + 1, rules, _NET_PORT, struct.pack("=QQ", _CONNECT, port), 0)
         call(numbers.landlock + 2, rules, 0)
     finally:
         os.close(rules)
@@ -232,9 +243,8 @@ def filter_program(numbers: Machine, own: int) -> list[Instruction]:
     return [*instructions, return_action(ALLOW)]
 
 
-def install_filter(numbers: Machine, own: int) -> None:
-    """Filter this process and its threads from here on; raises OSError."""
-    instructions = filter_program(numbers, own)
+def install_filter(numbers: Machine, instructions: Sequence[Instruction]) -> None:
+    """Filter this process, and the threads and processes that it starts from here on; raises OSError."""
     code = b"".join(struct.pack("=HBBI", *instruction) for instruction in instructions)
     call(numbers.seccomp, 1, 0, struct.pack("=HxxxxxxQ", len(instructions), address(code)))
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,20 +14,23 @@ from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.backends.protocol import find_innermost
 from pytest_crucible.metrics.models.scorers import set_current_reply
 from pytest_crucible.records import MetricFacts, Observation, Outcome, Reply, Sample, Unit, Value
-from pytest_crucible.records.errors import StoreError
+from pytest_crucible.records.errors import BackendError, StoreError
 from pytest_crucible.sample.engine import Deadline, ask_before, cut_off_by
 from pytest_crucible.sample.invoke import Judgement, ask_async, ask_in_thread, needs_reply
 from pytest_crucible.sample.loop import BackgroundLoop, DaemonThreads
 from pytest_crucible.sample.sampler import BlockingSampler, Sampler
 from pytest_crucible.score import Scored, check_score, own_scores, score_outcome
-from pytest_crucible.session.experiment import Experiment
+from pytest_crucible.session.experiment import BoundUnit, Experiment
 from pytest_crucible.session.redaction import key_redactor
 
 Ask = Callable[[Unit], Awaitable[Outcome]]
 
 
-def classify_exception(error: BaseException) -> Judgement:
-    """Return the outcome of a sample whose test function raised an exception."""
+def classify_exception(error: BaseException, blames_arm: Callable[[], bool] = lambda: False) -> Judgement:
+    """Return the outcome of a sample whose test function raised an exception.
+
+    `blames_arm` returns whether it is what the arm has said that led to it.
+    """
     if isinstance(error, pytest.skip.Exception):
         return "skipped"
     if isinstance(error, AssertionError | pytest.fail.Exception):
@@ -32,7 +38,13 @@ def classify_exception(error: BaseException) -> Judgement:
     if isinstance(error, StoreError | pytest.exit.Exception) or not isinstance(error, Exception):
         # A failing store and Ctrl-C concern all samples: the session has to end.
         return "stop"
-    return "lost"
+    return "failed" if blames_arm() and not isinstance(error, BackendError) else "lost"
+
+
+def has_replies(outcome: Outcome) -> bool:
+    """Return whether all calls have replies, and there are some: where arms differ in code, an exception is then the arm's."""
+    own = [call for call in outcome.calls if not call.judge]
+    return bool(own) and all(call.reply is not None for call in own)
 
 
 class ScoreRecorder:
@@ -57,6 +69,22 @@ class ScoreRecorder:
                 raise ValueError(f"score({name}=...) {str(error).replace('returned', 'was given', 1)}") from error
 
 
+@dataclass(frozen=True)
+class BoundFunction:
+    """A test function with its arguments for one unit. Call it like the function; then close the unit."""
+
+    function: Callable[..., Any]
+    arguments: Mapping[str, Any]
+    unit: BoundUnit
+    is_async: bool
+
+    def __call__(self, **arguments: Any) -> Any:
+        """Return what the function returns; for an async one, something to await."""
+        for enter in self.unit.on_enter:
+            enter()
+        return self.function(**arguments)
+
+
 class Call:
     """One call of an experiment's function for one unit."""
 
@@ -72,31 +100,45 @@ class Call:
         """`on_unit_done` is called with sample, repeat and arm of each unit that is done; the budget counts those to come."""
         self.experiment = experiment
         self.function = experiment.bind_function(item)
-        self._fixtures = experiment.fixture_values(item)
-        self._injected = experiment.injected
+        self._item, self._parameters = item, inspect.signature(experiment.function).parameters
         self._facts = {metric.name: metric for metric in experiment.plan.metrics}
         self._loop, self._threads, self._deadline, self._on_unit_done = loop, threads, deadline, on_unit_done
         # Redacts the message of a failed assertion, in which pytest cuts long values, and learns what attacks make of findings.
         self._hide = key_redactor(item.config)
 
-    def arguments(self, outcome: Outcome, sample: Sample | None = None, draw: str = "") -> dict[str, Any]:
-        """Return the function's fixtures, with this call's sample (or another `sample` in its place), sampler and score."""
-        arguments = dict(self._fixtures)
+    def bind(self, outcome: Outcome, sample: Sample | None = None, draw: str = "") -> BoundFunction:
+        """Return the function with its fixtures, and this call's sample (or another `sample` in its place), sampler and score."""
         sample = outcome.sample = sample or self.experiment.sample(outcome.unit)
-        if "sample" in self._injected:
+        bound = BoundUnit(
+            self.experiment,
+            outcome,
+            sample,
+            self._loop,
+            lambda opened, role: self._open_sampler(opened, role, sample.id, outcome, draw),
+        )
+        if self.experiment.functions:
+            bound.blames_arm = partial(has_replies, outcome)
+        own = self.experiment.functions.get(outcome.unit.arm)
+        is_async, takes = own is not None or self.experiment.is_async, self._parameters if own is None else own.takes
+        injected, arguments = self.experiment.injected_into(takes), self.experiment.fixture_values(self._item, takes)
+        if "sample" in injected:
             arguments["sample"] = sample
-        if "sampler" in self._injected:
-            opened_arm = self.experiment.opened_arms[outcome.unit.arm]
-            arguments["sampler"] = self._sampler(opened_arm, sample.id, outcome, draw)
-        if "score" in self._injected:
+        if "sampler" in injected:
+            sampler = bound.sampler if is_async else BlockingSampler(bound.sampler, bound.loop.loop)
+            # A thread that outlives its time limit, or a stream that was left early, sends no further request.
+            bound.on_close.append(sampler.close)
+            arguments["sampler"] = sampler
+        if "score" in injected:
             arguments["score"] = ScoreRecorder(outcome.scores, self._facts)
-        for name, argument in self.experiment.arguments.items():
-            arguments[name] = argument(self.experiment, outcome.unit, sample)
-        return arguments
+        bind = self.experiment.arguments
+        arguments |= {name: argument(bound) for name, argument in bind.items() if name in takes}
+        return BoundFunction(own or self.function, arguments, bound, is_async)
 
-    def _sampler(
-        self, opened_arm: OpenedArm, sample: str, outcome: Outcome, own_draw: str
-    ) -> Sampler | BlockingSampler:
+    def _open_sampler(
+        self, opened_arm: OpenedArm | None, role: str, sample: str, outcome: Outcome, own_draw: str
+    ) -> Sampler:
+        """Return what sends requests of a unit to its arm, or to that of another model in a role."""
+        opened_arm = opened_arm or self.experiment.opened_arms[outcome.unit.arm]
         draws = self.experiment.draws[outcome.unit.arm]
         backend = opened_arm.backend
         if opened_arm.trainings:
@@ -111,10 +153,18 @@ class Call:
             # The reply to a twin is a draw of its own, even if its prompt is that of the sample.
             name = f"{self.experiment.plan.variant_name(twin)}: {name}{own_draw and f', {own_draw}'}"
         draw = None if name == repeat else name
-        sampler = Sampler(
-            backend, opened_arm.arm, sample, repeat, nodeid, outcome.calls, draw, is_trial=outcome.is_trial
+        return Sampler(
+            backend,
+            opened_arm.arm,
+            sample,
+            repeat,
+            nodeid,
+            outcome.calls,
+            draw,
+            is_trial=outcome.is_trial,
+            role=role,
+            scored_arm=self.experiment.plan.arms[outcome.unit.arm].name if role else "",
         )
-        return sampler if self.experiment.is_async else BlockingSampler(sampler, self._loop.loop)
 
     async def __call__(self, unit: Unit) -> Outcome:
         try:
@@ -139,29 +189,29 @@ class Call:
 
     async def run(self, outcome: Outcome, sample: Sample | None = None, draw: str = "") -> Outcome:
         """Call the function for a unit, or for another `sample` in its place, whose requests are a `draw` of their own."""
-        arguments = self.arguments(outcome, sample, draw)
+        bound = self.bind(outcome, sample, draw)
         # A guard may query a judge while the sample is sent: its request belongs to this unit, and is cached there.
         sample_id = self.experiment.dataset.samples[outcome.unit.position].id
         plan, repeat = self.experiment.plan, self.experiment.repeat(outcome.unit)
         arm = "" if outcome.is_trial else plan.arms[outcome.unit.arm].name
         set_current_reply(plan.nodeid, sample_id, repeat, outcome.calls, feature_rows=outcome.feature_rows, arm=arm)
-        timeout_s = self.experiment.timeout_s
+        timeout_s, classify = self.experiment.timeout_s, partial(classify_exception, blames_arm=bound.unit.blames_arm)
         try:
-            if self.experiment.is_async:
-                await ask_async(self.function, arguments, outcome, timeout_s=timeout_s, classify=classify_exception)
+            if not await bound.unit.open():
+                return outcome
+            if bound.is_async:
+                await ask_async(bound, bound.arguments, outcome, timeout_s=timeout_s, classify=classify)
             else:
                 await ask_in_thread(
-                    self.function,
-                    arguments,
+                    bound,
+                    bound.arguments,
                     outcome,
                     timeout_s=timeout_s,
-                    classify=classify_exception,
+                    classify=classify,
                     threads=self._threads,
                 )
         finally:
-            if "sampler" in self._injected:
-                # A thread that outlives its time limit, or a stream that was left early, sends no further request.
-                await arguments["sampler"].close()
+            await bound.unit.close()
             if self.experiment.twin(outcome.unit):
                 self._hide.learn_sent(self.experiment.dataset.samples[outcome.unit.position].input, outcome.calls)
         if outcome.failure == "assertion":
@@ -195,7 +245,13 @@ class ScoredUnits:
 
     async def __call__(self, unit: Unit) -> Outcome:
         """Return the outcome: lost if scoring was cut short. Raises what the request raises, and Refused."""
-        return await cut_off_by(self._deadline, await self._ask(unit), self._score)
+        outcome = None
+        try:
+            outcome = await cut_off_by(self._deadline, await self._ask(unit), self._score)
+            return outcome
+        finally:
+            for release in self._experiment.on_scored:
+                await release(unit, outcome, self._scores.get(unit))
 
     def pop_scores(self, outcome: Outcome) -> Scored:
         scores = self._scores.pop(outcome.unit, None)

@@ -168,7 +168,7 @@ class ExperimentCollection:
 
     def _reuse_lines(self, experiment: Experiment) -> list[str]:
         """Return a line on the stored replies that an experiment may use; none where its test has no `sampler`."""
-        if not (self.spends and "sampler" in experiment.injected) or self.settings.cache == "only":
+        if not (self.spends and experiment.sends_requests) or self.settings.cache == "only":
             return []
         # It is reported when the run is entered.
         with contextlib.suppress(StoreError):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -31,12 +32,15 @@ from pytest_crucible.records import (
 from pytest_crucible.records.plan import PlanValue
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.sample.engine import Progress, Watch
-from pytest_crucible.score import FurtherScores
+from pytest_crucible.score import FurtherScores, Scored
 from pytest_crucible.session.experiment_data import ExperimentData, ExperimentMetrics
+from pytest_crucible.session.markers import sends_requests
 from pytest_crucible.session.marks import ExperimentMark, comparisons, targets
 
 if TYPE_CHECKING:
     from pytest_crucible.runs.looks import LookRule
+    from pytest_crucible.sample.loop import BackgroundLoop
+    from pytest_crucible.sample.sampler import Sampler
     from pytest_crucible.store.writer import Writer
 
 
@@ -44,10 +48,71 @@ if TYPE_CHECKING:
 INJECTED = ("sample", "sampler", "score")
 
 
-class BoundArgument(Protocol):
-    """Returns the value of an argument for a unit. `sample` is what the unit sends, such as a twin."""
+@dataclass(eq=False)
+class BoundUnit:
+    """A unit whose function is about to be called, as the arguments see it that are bound for it."""
 
-    def __call__(self, experiment: Experiment, unit: Unit, sample: Sample) -> Any: ...
+    experiment: Experiment
+    outcome: Outcome
+    sample: Sample
+    """What the unit sends, such as a twin."""
+    loop: BackgroundLoop
+    """The sampling loop."""
+    open_sampler: Callable[[OpenedArm | None, str], Sampler]
+    """Returns what sends requests of the unit: to its arm, or to that of another model in a role."""
+    on_open: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+    """Awaited before the function is called, which is not called for an outcome that one of them has lost."""
+    on_enter: list[Callable[[], None]] = field(default_factory=list)
+    """Called in the context of the function, before it."""
+    blames_arm: Callable[[], bool] = lambda: False
+    """Whether an exception of the function is a failure of the arm, and not of the suite or the world."""
+    on_close: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+    """Awaited on the sampling loop when the function has ended, however it ended. May change the outcome."""
+
+    @property
+    def unit(self) -> Unit:
+        return self.outcome.unit
+
+    @cached_property
+    def sampler(self) -> Sampler:
+        """Sends requests to the arm. All arguments share it, so that calls are numbered together."""
+        return self.open_sampler(None, "")
+
+    async def open(self) -> bool:
+        """Prepare what the function needs; return whether it can be called."""
+        for prepare in self.on_open:
+            await prepare()
+        return self.outcome.lost is None
+
+    async def close(self) -> None:
+        """Close what was opened for the unit, the newest first."""
+        async with AsyncExitStack() as stack:
+            for close in self.on_close:
+                stack.push_async_callback(close)
+
+
+class BoundArgument(Protocol):
+    """Returns the value of an argument for a unit."""
+
+    def __call__(self, bound: BoundUnit) -> Any: ...
+
+
+class OnScored(Protocol):
+    """Ends what a unit's metrics still needed."""
+
+    async def __call__(self, unit: Unit, outcome: Outcome | None, scored: Scored | None) -> None:
+        """`outcome` is None for a unit that raised, `scored` also for one that was cut short."""
+
+
+class ArmFunction(Protocol):
+    """A function that an arm has in place of the experiment's, such as that of another commit."""
+
+    @property
+    def takes(self) -> Collection[str]:
+        """The names of its arguments."""
+
+    async def __call__(self, **arguments: Any) -> Any:
+        """Return what the function returns. Raises what it raises."""
 
 
 class FunctionCall(Protocol):
@@ -99,6 +164,10 @@ class Experiment:
     """Further arguments of the function, by name."""
     further_scores: tuple[FurtherScores, ...] = ()
     """Functions that score more of a reply than its metrics do."""
+    on_scored: tuple[OnScored, ...] = ()
+    """Awaited for each unit when it is scored, or was cut short."""
+    functions: Mapping[int, ArmFunction] = field(default_factory=dict)
+    """The functions of arms that have one of their own, by the number of the arm."""
 
     @cached_property
     def draws(self) -> tuple[Draws, ...]:
@@ -138,14 +207,23 @@ class Experiment:
         return (*self.metrics, *self.variant_metrics) if self.twin(unit) else self.metrics
 
     @property
-    def injected(self) -> frozenset[str]:
-        names = (*INJECTED, *self.arguments)
-        return frozenset(names) & frozenset(inspect.signature(self.function).parameters)
+    def sends_requests(self) -> bool:
+        """True if its function may send requests to its arms."""
+        return sends_requests(self.injected)
 
-    def fixture_values(self, item: pytest.Function) -> dict[str, Any]:
-        """Return the function's own fixtures, without the arguments that differ between calls."""
-        parameters, injected = inspect.signature(self.function).parameters, self.injected
-        return {name: item.funcargs[name] for name in parameters if name in item.funcargs and name not in injected}
+    @property
+    def injected(self) -> frozenset[str]:
+        """The function's arguments that differ between calls."""
+        return self.injected_into(inspect.signature(self.function).parameters)
+
+    def injected_into(self, takes: Collection[str]) -> frozenset[str]:
+        """Return those of a function's arguments that differ between calls."""
+        return frozenset((*INJECTED, *self.arguments)) & frozenset(takes)
+
+    def fixture_values(self, item: pytest.Function, takes: Collection[str]) -> dict[str, Any]:
+        """Return the fixtures that a function takes, without the arguments that differ between calls."""
+        injected = self.injected_into(takes)
+        return {name: item.funcargs[name] for name in takes if name in item.funcargs and name not in injected}
 
     def bind_function(self, item: pytest.Function) -> Callable[..., Any]:
         """Return the function, bound to its instance if it is a method."""
@@ -185,9 +263,18 @@ class ExperimentDraft:
     """Further numbers that a reply has."""
     further_scores: list[FurtherScores] = field(default_factory=list)
     """Functions that score more of a reply than its metrics do."""
+    on_scored: list[OnScored] = field(default_factory=list)
+    """Awaited for each unit when it is scored, or was cut short."""
+    functions: dict[int, ArmFunction] = field(default_factory=dict)
+    """The functions of arms that have one of their own, by the number of the arm."""
     exclusions: list[Exclusion] = field(default_factory=list)
     fields: dict[str, Any] = field(default_factory=dict)
     """Further fields of the plan."""
+
+    @property
+    def sends_requests(self) -> bool:
+        """True if the function may send requests to its arms."""
+        return sends_requests(self.takes)
 
     @property
     def samples(self) -> Sequence[Sample]:

@@ -27,6 +27,7 @@ from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.records.object_reference import load_object
 from pytest_crucible.records.plan import PlanValue
 from pytest_crucible.records.serialize import to_plain
+from pytest_crucible.session.markers import sends_requests
 from pytest_crucible.session.marks import ExperimentMark, scored_facts
 
 
@@ -195,7 +196,7 @@ def find_metrics(
     """
     declared = declared_metrics(item.config, mark.metrics)
     # A test that scores itself may return nothing that these could score.
-    kinds = [kind_of_arm(arm.arm) for arm in arms] if "sampler" in takes else []
+    kinds = [kind_of_arm(arm.arm) for arm in arms] if sends_requests(takes) else []
     of_kinds = {metric.name: metric for kind in kinds for metric in kind.find_metrics(samples)}
     # A metric that the suite declares replaces a kind's metric of the same name.
     names = {metric.name for metric in declared}

@@ -388,7 +388,7 @@ def run_single_sample(item: pytest.Function, experiment: Experiment, position: i
     """
     call = Call(item, experiment, loop, DaemonThreads(1))
     outcome = Outcome(Unit(position, 0, 0, 0))
-    arguments = call.arguments(outcome)
+    bound = call.bind(outcome)
     sample = experiment.dataset.samples[position]
 
     def score_returned(returned: Any) -> Coroutine[Any, Any, Scored]:
@@ -407,12 +407,15 @@ def run_single_sample(item: pytest.Function, experiment: Experiment, position: i
         )
 
     async def call_and_score() -> Scored:
-        return await score_returned(await call.function(**arguments))
+        return await score_returned(await bound(**bound.arguments))
 
-    if experiment.is_async:
-        scored = asyncio.run(call_and_score())
-    else:
-        scored = loop.submit(score_returned(call.function(**arguments))).result()
+    try:
+        if experiment.is_async:
+            scored = asyncio.run(call_and_score())
+        else:
+            scored = loop.submit(score_returned(bound(**bound.arguments))).result()
+    finally:
+        loop.submit(bound.unit.close()).result()
     return list(_lines(sample, outcome.reply, *scored))
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 import pytest
 
+from pytest_crucible.features import front_features
+
 MARKERS = (
     "crucible(dataset, metrics=(), split=None, fold=None, limit=None, stratify=None, epochs=1, timeout=None, fields=None, "
-    "budget=None, stage=None, purpose='gate', arms_differ_in=(), repairs=None): "
+    "budget=None, stage=None, max_calls=None, purpose='gate', arms_differ_in=(), repairs=None): "
     "make a test function an experiment that runs on every sample of a dataset",
     "quality_target(*targets, decide=None): targets such as 'accuracy >= 0.80' that the candidate must meet",
     "ab_compare(*metrics, margin=None, alternative=None, relevant=None): compare the candidate with every --compare adapter",
@@ -72,3 +75,8 @@ def resolve_argument(argument: str) -> str:
         argument = experiment
     in_group = re.fullmatch(_IN_GROUP, argument, re.DOTALL)
     return in_group["test"] if in_group else argument
+
+
+def sends_requests(names: Collection[str]) -> bool:
+    """Return whether a function with these arguments may send requests to its arm."""
+    return "sampler" in names or any(name in names for feature in front_features() for name in feature.senders)

@@ -42,6 +42,7 @@ from pytest_crucible.session.experiment_checks import (
     check_variables,
 )
 from pytest_crucible.session.experiment_data import SessionDatasets, find_metrics
+from pytest_crucible.session.markers import sends_requests
 from pytest_crucible.session.marks import comparisons, experiment_mark, scored_facts, targets
 
 
@@ -69,7 +70,7 @@ class ExperimentPlanner:
         plan = self._make_plan(draft)
         if self._settings.memory == "pool":
             check_pooling(plan)
-        arms, uses_sampler, data = draft.arms, "sampler" in draft.takes, draft.data
+        arms, uses_sampler, data = draft.arms, sends_requests(draft.takes), draft.data
         if draft.all_variants and uses_sampler:
             check_models(arms, "attacked replies" if draft.variants else "replies to variants of the samples")
         coverage = coverage_warnings(arms if uses_sampler else (), data.selected.all_ids, data.dataset)
@@ -88,12 +89,14 @@ class ExperimentPlanner:
             late_variants=draft.late_variants,
             arguments=draft.arguments,
             further_scores=tuple(draft.further_scores),
+            on_scored=tuple(draft.on_scored),
+            functions=draft.functions,
         )
 
     def _read_declarations(self, item: pytest.Function, function: Callable[..., Any]) -> ExperimentDraft:
         """Return the declarations of a marked item, checked against each other."""
         mark, takes = experiment_mark(item), inspect.signature(function).parameters
-        if "sampler" in takes:
+        if sends_requests(takes):
             check_adapter(self._opened_arms)
         arms = self._arms_to_query(item)
         for name in INJECTED:

@@ -53,7 +53,7 @@ def open_stored_calls(
     reader = CallReader(store.redact_once, experiment.plan.arms)
     own: list[ArmUnits] = [{} for _ in keys]
     copied: list[ArmUnits] = [{} for _ in keys]
-    sources = copied_from(store, [key for of_arm in keys for key in of_arm]) if "sampler" in experiment.injected else {}
+    sources = copied_from(store, [key for of_arm in keys for key in of_arm]) if experiment.sends_requests else {}
     if set(sources.values()) - {run}:
         for arm, of_arm in enumerate(keys):
             for variant, key in enumerate(of_arm):

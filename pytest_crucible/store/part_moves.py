@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from pytest_crucible.store import schema
@@ -16,11 +15,9 @@ from pytest_crucible.store.parts import (
     Part,
     ResultsFolder,
     manifest_rows,
-    part_schema,
     part_tables,
     write_part,
 )
-from pytest_crucible.store.row_batches import has_odd_columns
 from pytest_crucible.store.stored_columns import CHUNK_ROWS, OddValueError, arrow_chunks
 from pytest_crucible.store.table import Table
 
@@ -31,8 +28,6 @@ if TYPE_CHECKING:
 
 PART_BYTES = 1 << 28
 """Bytes in memory after which a part is closed before it has all its rows: replies may be long."""
-DIRECT_ROWS = 1 << 16
-"""Rows that arrive together and are a part at once; fewer go into the run store first."""
 _SHARED = (schema.texts, schema.messages)
 """Tables whose rows other runs may refer to: they are copied, and `crucible gc` removes those that nothing refers to."""
 
@@ -83,59 +78,12 @@ def _gather(chunks: Iterable[pa.Table]) -> Iterator[pa.Table]:
         yield pa.concat_tables(waiting)
 
 
-def write_batches(
-    results: ResultsFolder, run: str, batches: Sequence[pa.RecordBatch]
-) -> tuple[list[Part], list[pa.RecordBatch]]:
-    """Write batches of `encode_rows` as parts; return the parts, and the batches that belong into the run store.
-
-    The parts exist once the caller has inserted `manifest_rows(parts)`. Units must not be stored already: parts have no keys.
-    Rows that replace others, of tables without parts, or with values that Parquet's types cannot hold belong into the store, and
-    so do few rows: parts of some rows each would make reading slow.
-    """
-    import pyarrow as pa
-
-    groups: dict[str, list[pa.RecordBatch]] = {}
-    rest: list[pa.RecordBatch] = []
-    for batch in batches:
-        facts = batch.schema.metadata
-        name = facts[b"table"].decode()
-        fits = name in part_tables() and facts[b"overwrite"] == b"0" and not has_odd_columns(batch.schema)
-        (groups.setdefault(name, []) if fits else rest).append(batch)
-    if sum(batch.num_rows for group in groups.values() for batch in group) < DIRECT_ROWS:
-        return [], list(batches)
-    parts = []
-    for name, group in groups.items():
-        table = part_tables()[name]
-        rows = pa.concat_tables([_complete(table, batch) for batch in group])
-        parts += [write_part(results, run, table, rows.slice(at, PART_ROWS)) for at in range(0, len(rows), PART_ROWS)]
-    return parts, rest
-
-
-def _complete(table: Table, batch: pa.RecordBatch) -> pa.Table:
-    """Return the rows of a batch with all columns, as the database would have them: NULL for a number that is none."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    columns = {}
-    for field in part_schema(table):
-        if field.name not in batch.schema.names:
-            columns[field.name] = pa.nulls(batch.num_rows, field.type)
-        else:
-            column = batch.column(field.name)
-            is_number = pa.types.is_floating(field.type)
-            columns[field.name] = pc.if_else(pc.is_nan(column), None, column) if is_number else column
-    if table is schema.events and columns["id"].null_count:
-        # They order the events of a run. Microseconds lie above all numbers that a database assigns.
-        first = time.time_ns() // 1_000
-        columns["id"] = pa.array(range(first, first + batch.num_rows), pa.int64())
-    return pa.Table.from_pydict(columns, schema=part_schema(table))
-
-
 def restore_rows(connection: Connection, run: str) -> None:
     """Enter the rows of a run's parts in the run store again, instead of the parts. Raises StoreError."""
     for part in load_parts(connection, frozenset([run])):
-        _restore(connection, part)
-    connection.execute_stored(f"DELETE FROM {PARTS.name} WHERE run = :run", run=run)
+        _restore(connection, part, is_sealed=not part.is_of_blocks)
+    with connection.changing(PARTS, "run = :run", run=run):
+        connection.execute_stored(f"DELETE FROM {PARTS.name} WHERE run = :run", run=run)
 
 
 @contextlib.contextmanager
@@ -167,15 +115,23 @@ def restored_arm(connection: Connection, arm: int) -> Iterator[None]:
             connection.execute_many(_insertion(table), rows)
 
 
-def _restore(connection: Connection, part: Part, arm: int | None = None) -> None:
+def _restore(connection: Connection, part: Part, arm: int | None = None, *, is_sealed: bool = True) -> None:
+    """Enter the rows of a part. Those that are sealed already, or copied only, are no change of the run."""
     import pyarrow.compute as pc
 
     table = part.table
-    for batch in ResultsFolder(part.root).batches(part, CHUNK_ROWS, table.names):
+    # Several workers may have written one number of an event.
+    names = table.names if is_sealed or table is not schema.events else [name for name in table.names if name != "id"]
+    for batch in ResultsFolder(part.root).batches(part, CHUNK_ROWS, names):
         if arm is not None and "arm" in table.key:
             batch = batch.filter(pc.equal(batch.column("arm"), arm))
-        if rows := list(zip(*(column.to_pylist() for column in batch.columns), strict=True)):
-            connection.execute_many(_insertion(table), rows)
+        columns = {name: batch.column(name).to_pylist() for name in names}
+        if not batch.num_rows:
+            continue
+        if is_sealed:
+            connection.execute_many(_insertion(table), list(zip(*columns.values(), strict=True)))
+        else:
+            connection.insert_columns(table, columns, batch.num_rows)
 
 
 def _insertion(table: Table) -> str:

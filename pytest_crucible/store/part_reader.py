@@ -93,7 +93,9 @@ _RUNS_OF = {
 class PartReader:
     """The parts of one run store."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, leaves_out_blocks: bool = False) -> None:
+        """With `leaves_out_blocks`, rows that workers have written are not read: those that no seal has."""
+        self._leaves_out_blocks = leaves_out_blocks
         self._lock = threading.Lock()
         self._duckdb: Any = None
         # Of this reader alone: a process may have several stores open.
@@ -109,7 +111,9 @@ class PartReader:
             return None
         with _snapshot(connection), self._lock:
             runs = _runs_of(connection, query, values)
-            parts = load_parts(connection, runs)
+            parts = [
+                part for part in load_parts(connection, runs) if not (self._leaves_out_blocks and part.is_of_blocks)
+            ]
             if not parts:
                 return None
             cursor = self._connect().cursor()

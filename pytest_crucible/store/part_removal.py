@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from pytest_crucible.store.database import Connection
@@ -28,6 +29,13 @@ def remove_files(parts: Iterable[Part]) -> int:
         ResultsFolder(part.root).remove(part.path)
         freed += part.bytes
     return freed
+
+
+def remove_unentered(store: RunStore, results: ResultsFolder, run: str) -> None:
+    """Remove the files of a run that its manifest does not have, when nothing writes them any more. Raises StoreError."""
+    with store.connect() as connection:
+        paths = [part.path for part in load_parts(connection, frozenset([run]))]
+    results.remove_leftovers(run, paths, math.inf)
 
 
 def remove_orphans(store: RunStore, removed: Iterable[Part], before: float) -> int:

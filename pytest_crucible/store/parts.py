@@ -32,6 +32,8 @@ PART_ROWS = 1 << 20
 """Rows of a part, about 12 MB of scores."""
 MOST_GROUP_BYTES = 1 << 30
 """Uncompressed bytes of a row group: a foreign file must not fill the memory."""
+OF_BLOCKS = "blocks_"
+"""Begins the names of files whose rows were never in the run store."""
 _PATH = re.compile(r"[\w-]{1,32}/[a-z_]{1,63}-[0-9a-f]{32}\.parquet")
 
 
@@ -51,6 +53,11 @@ class Part:
 
     def __str__(self) -> str:
         return f"part {self.path!r} of {self.root!r}"
+
+    @property
+    def is_of_blocks(self) -> bool:
+        """True for rows that a worker has written: no seal has each of them, but one has the SHA-256 of their file."""
+        return self.path.partition("/")[2].startswith(OF_BLOCKS)
 
     @property
     def table(self) -> Table:
@@ -155,6 +162,23 @@ class ResultsFolder:
         except OSError as error:
             raise StoreError(f"results in {self.root!r} cannot be written ({error}): check the directory") from error
 
+    def has(self, path: str) -> bool:
+        """Return whether there is a file. Raises StoreError."""
+        try:
+            return bool(self.files.get_file_info(self.locate(path)).is_file)
+        except OSError as error:
+            raise StoreError(f"results in {self.root!r} cannot be read ({error}): check the directory") from error
+
+    def digest(self, path: str) -> str:
+        """Return the SHA-256 of a file; empty without one. Raises StoreError."""
+        if not self.has(path):
+            return ""
+        try:
+            with self.files.open_input_file(self.locate(path)) as file:
+                return hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise StoreError(f"results in {self.root!r} cannot be read ({error}): check the directory") from error
+
     def remove(self, path: str) -> None:
         """Remove a file; nothing if it is gone already."""
         with_file = self.locate(path)
@@ -166,17 +190,20 @@ class ResultsFolder:
             raise StoreError(f"results in {self.root!r} cannot be removed ({error}): check the directory") from error
 
     def remove_leftovers(self, run: str, entered: Iterable[str], before: float) -> int:
-        """Remove the files of a run that are older than `before` and not among the entered ones; return their bytes."""
+        """Remove files of a run older than `before` and not among the entered ones; return their bytes. Raises StoreError."""
         from pyarrow.fs import FileSelector
 
         names = {path.partition("/")[2] for path in entered}
         folder = os.path.dirname(self.locate(f"{run}/x-{'0' * 32}.parquet"))
-        infos = self.files.get_file_info(FileSelector(folder, allow_not_found=True))
-        orphans = [
-            info for info in infos if info.is_file and info.base_name not in names and info.mtime_ns < before * 1e9
-        ]
-        for info in orphans:
-            self.files.delete_file(info.path)
+        try:
+            infos = self.files.get_file_info(FileSelector(folder, allow_not_found=True))
+            orphans = [
+                info for info in infos if info.is_file and info.base_name not in names and info.mtime_ns < before * 1e9
+            ]
+            for info in orphans:
+                self.files.delete_file(info.path)
+        except OSError as error:
+            raise StoreError(f"results in {self.root!r} cannot be removed ({error}): check the directory") from error
         return sum(info.size for info in orphans)
 
     def open(self, part: Part, as_dictionaries: Sequence[str] = ()) -> ParquetFile:
@@ -238,10 +265,13 @@ def _check(part: Part, file: ParquetFile) -> None:
         raise StoreError(f"{part} would take {largest} bytes of memory: expected at most {MOST_GROUP_BYTES}")
 
 
-def write_part(results: ResultsFolder, run: str, table: Table, rows: pa.Table) -> Part:
-    """Write rows, which have all columns of a table, as a part, and return its entry. Raises StoreError."""
+def write_part(results: ResultsFolder, run: str, table: Table, rows: pa.Table, *, prefix: str = "") -> Part:
+    """Write rows, which have all columns of a table, as a part, and return its entry. Raises StoreError.
+
+    `prefix` begins the file's name: OF_BLOCKS, or none.
+    """
     content = _encode(table, rows)
-    path = f"{run}/{table.name}-{uuid.uuid4().hex}.parquet"
+    path = _new_path(run, f"{prefix}{table.name}")
     results.put(path, content)
     first, last = _position_range(table, rows)
     return Part(
@@ -255,6 +285,15 @@ def write_part(results: ResultsFolder, run: str, table: Table, rows: pa.Table) -
         first_position=first,
         last_position=last,
     )
+
+
+def probe_path(run: str) -> str:
+    """Return the path of a file that shows whether two processes write to one place; no manifest has it."""
+    return _new_path(run, "probe")
+
+
+def _new_path(run: str, name: str) -> str:
+    return f"{run}/{name}-{uuid.uuid4().hex}.parquet"
 
 
 def _encode(table: Table, rows: pa.Table) -> memoryview:

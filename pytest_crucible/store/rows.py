@@ -74,7 +74,7 @@ class CallRows:
             if call.reply is not None and not call.judge:
                 for member, reply in call.reply.members.items():
                     yield {**row, "member": sanitize_text(member), "error": None, **self._reply(reply, None)}
-                texts.replies[f"r{number}"] = call.reply.text
+                texts.add_reply(number, call.reply.text)
             row.update(self._reply(call.reply, None if call.judge else scored))
             yield row
 
@@ -149,8 +149,13 @@ class KnownTexts:
 
     def __init__(self, sample: Sample, hide: Callable[[str], str]) -> None:
         self.sample = sample
-        self.replies: dict[str, str] = {}
         self.hide = hide
+        self._replies: list[tuple[str, str]] = []
+        """Those that no call has needed yet, by the name of their reference."""
+
+    def add_reply(self, number: int, text: str) -> None:
+        """Let later messages refer to the reply of a call."""
+        self._replies.append((f"r{number}", text))
 
     @cached_property
     def input(self) -> Any:
@@ -158,16 +163,17 @@ class KnownTexts:
         return redact(plain_or_repr(self.sample.input), self.hide)
 
     @cached_property
-    def _of_sample(self) -> dict[str, str]:
+    def _forms(self) -> dict[str, str]:
         return sample_texts(self.input, redact(plain_or_repr(self.sample.metadata), self.hide))
 
     def texts(self) -> dict[str, str]:
         """Return texts by the name of their reference."""
-        replies = {name: sanitize_text(self.hide(text)) for name, text in self.replies.items()}
-        return {
-            **self._of_sample,
-            **{name: text_form(text) for name, text in replies.items() if len(text) >= SHORTEST_REFERENCE},
-        }
+        for name, reply in self._replies:
+            text = sanitize_text(self.hide(reply))
+            if len(text) >= SHORTEST_REFERENCE:
+                self._forms[name] = text_form(text)
+        self._replies.clear()
+        return self._forms
 
 
 def with_system(system: str, messages: Any) -> Any:

@@ -70,7 +70,9 @@ def _take(database: Database, key: bytes, location: str, path: Path, original: P
     try:
         with explain_errors(redact_location(location)), database.begin() as connection:
             head, *lines = _read_signed(path, key)
-            is_ours, tables = _knows(connection, json.loads(head)["run"]), written_tables()
+            is_ours = _knows(connection, json.loads(head)["run"])
+            # The rows of a session on a cluster came with those of features about its blocks.
+            tables = {**written_tables(), **{table.name: table for table in schema.feature_tables()}}
             for name, overwrite, many in map(json.loads, lines) if is_ours else ():
                 if (table := tables.get(name)) is None:
                     raise ValueError(f"table {name!r} is not one that waits in files")

@@ -69,18 +69,19 @@ def referred_text(reference: str) -> str:
 
 
 def _refer(table: Table, rows: Sequence[Any], ids: dict[str, bytes]) -> Sequence[Any]:
-    # Most batches have only short texts and are left as they are.
-    if "text_id" in table.names and any(len(row.get("text") or "") >= SHORTEST for row in rows):
+    # Most batches have only short texts and are left as they are. In rows of other processes references stand already.
+    if "text_id" in table.names and any("text_id" in row or len(row.get("text") or "") >= SHORTEST for row in rows):
         rows = [_with_long_text_apart(row, ids) for row in rows]
     if "reasoning_id" in table.names and any(row.get("reasoning_id") for row in rows):
-        rows = [{**row, "reasoning_id": _text_id(row["reasoning_id"], ids)} for row in rows]
+        rows = [{**row, "reasoning_id": _text_id(row.get("reasoning_id"), ids)} for row in rows]
     return rows
 
 
 def _with_long_text_apart(row: Any, ids: dict[str, bytes]) -> Any:
     text = row.get("text")
     is_long = text is not None and len(text) >= SHORTEST
-    return {**row, "text": None, "text_id": _text_id(text, ids)} if is_long else {**row, "text": text, "text_id": None}
+    key = _text_id(text, ids) if is_long else row.get("text_id")
+    return {**row, "text": None if is_long else text, "text_id": key}
 
 
 def text_id(text: str) -> bytes:
@@ -88,10 +89,12 @@ def text_id(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()[:16]
 
 
-def _text_id(text: str | None, ids: dict[str, bytes]) -> bytes | None:
-    if text is not None and text not in ids:
+def _text_id(text: str | bytes | None, ids: dict[str, bytes]) -> bytes | None:
+    if text is None or isinstance(text, bytes):
+        return text
+    if text not in ids:
         ids[text] = text_id(text)
-    return None if text is None else ids[text]
+    return ids[text]
 
 
 SHORTEST_REFERENCE = 3
@@ -133,7 +136,8 @@ def redact_form(form: str, hide: Callable[[str], str]) -> str:
 def form_of(messages: Any, texts: Mapping[str, str]) -> str:
     """Return the form of some messages. The longest texts are replaced first: one may be a part of another."""
     form = _ENCODE(messages)
-    for name in sorted(texts, key=lambda name: -len(texts[name])):
+    # Of a long conversation most replies are in it; of a thousand calls with one message each hardly any.
+    for name in sorted((name for name in texts if texts[name] in form), key=lambda name: -len(texts[name])):
         form = form.replace(texts[name], f"\x01{name}\x02")
     return form
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from sse_events import read_events
 from tinker_http import SHAPE, OpenAI
 
 from pytest_crucible.local_model.server.process import LocalServer
@@ -269,8 +270,32 @@ def test_responses_give_the_chat_reply(packaged):
     assert "score" in json.loads(answer["output"][0]["content"][0]["text"])
     for body, words in (
         ({"input": "a", "previous_response_id": "resp-1"}, "previous_response_id is not supported"),
-        ({"input": "a", "stream": True}, "stream is not supported by this server's responses"),
-        ({"input": []}, "input must be a text or a list of messages"),
+        (
+            {"input": "a", "tools": [{"type": "web_search"}]},
+            "a tool has the type 'web_search', which is not served here",
+        ),
+        ({"input": []}, "input must be a text or a list of messages and other items"),
     ):
         status, refused = packaged.call("POST", "/oai/api/v1/responses", {"model": "crucible/tiny", **body})
         assert (status, words in refused["error"]["message"]) == (400, True), refused
+
+
+def test_responses_call_tools_and_are_streamed(packaged):
+    """A call, its result and the reply to it: the same reply whole and as events."""
+    tool = {"type": "function", **OTHER["function"]}
+    body = {"model": "crucible/tiny", "input": ASKED, "tools": [tool], "max_output_tokens": 60, "seed": 3}
+    status, answer = packaged.call("POST", "/oai/api/v1/responses", {**body, "tool_choice": "required"})
+    (call,) = answer["output"]
+    assert (status, call["type"], call["name"], call["arguments"]) == (200, "function_call", "stop", "{}")
+
+    result = {"type": "function_call_output", "call_id": call["call_id"], "output": "stopped"}
+    further = {**body, "input": [*ASKED, call, result], "tool_choice": "none"}
+    _, whole = packaged.call("POST", "/oai/api/v1/responses", further)
+    _, kind, content = packaged.raw("POST", "/oai/api/v1/responses", json.dumps({**further, "stream": True}).encode())
+    events = [event.data for event in read_events(content)]
+    assert kind == "text/event-stream"
+    assert events[-1]["response"]["output"][0]["content"] == whole["output"][0]["content"]
+    assert events[-1]["response"]["usage"] == whole["usage"]
+    deltas = [event["delta"] for event in events if event["type"] == "response.output_text.delta"]
+    assert "".join(deltas) == whole["output"][0]["content"][0]["text"]
+    assert len(deltas) > 1

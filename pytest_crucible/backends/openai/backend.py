@@ -23,7 +23,7 @@ from pytest_crucible.backends.openai.responses import (
 )
 from pytest_crucible.backends.openai.settings import Mode, Settings, check_parameters, read_settings
 from pytest_crucible.backends.openai.streams import Stream
-from pytest_crucible.backends.protocol import CHOICES, derived_seed, longest_body, score_choices
+from pytest_crucible.backends.protocol import CHOICES, EMBEDDINGS, derived_seed, longest_body, score_choices
 from pytest_crucible.records import Adapter, Reply, Request
 from pytest_crucible.records.errors import BackendError, Refused, Retryable, SpecError, describe_type
 
@@ -213,6 +213,8 @@ class OpenAIBackend:
     async def generate(self, request: Request) -> Reply:
         if CHOICES in request.parameters:
             return await score_choices(self, request)
+        if EMBEDDINGS in request.parameters:
+            return await self.embed(request)
         path, body = request_body(self._settings, request)
         choices = self._settings.extra_body.get("n", request.parameters.get("n"))
         stream = _open_stream(self._settings, request, choices)
@@ -243,6 +245,22 @@ class OpenAIBackend:
         if not 200 <= response.status < 300:
             raise BackendError(f"{self._where} cannot score a prompt: it responded with status {response.status}")
         return parse_echo(_decode(response, self._where), self._where)
+
+    async def embed(self, request: Request) -> Reply:
+        """Return the vectors of a text, or of several, as the reply's value: a list of lists of numbers."""
+        settings = self._settings
+        dimensions = {name: value for name, value in request.parameters.items() if name == "dimensions"}
+        body = {"model": settings.model, "input": request.input, **dimensions, **settings.extra_body}
+        response = await self._client.post("/embeddings", _ENCODER.encode(body).encode(), None)
+        if not 200 <= response.status < 300:
+            return self._handle_error(response, request)
+        answer = _decode(response, self._where)
+        try:
+            vectors = [[float(number) for number in each["embedding"]] for each in answer["data"]]
+        except (KeyError, TypeError, ValueError):
+            raise BackendError(f"{self._where} returned no embeddings") from None
+        read = (answer.get("usage") or {}).get("prompt_tokens")
+        return Reply(text="", value=vectors, input_tokens=read, output_tokens=0, latency_s=response.seconds)
 
     async def close(self) -> None:
         """Close the connections of the running loop."""

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from pytest_crucible.adapters.opened_arm import PROMPT, OpenedArm, answering_arms, could_name_file, names_file
-from pytest_crucible.records import PromptForm, Sample, Unit
+from pytest_crucible.records import PromptForm
 from pytest_crucible.records.errors import SpecError, closest_name
-from pytest_crucible.session.experiment import Experiment, ExperimentDraft
+from pytest_crucible.session.experiment import BoundUnit, ExperimentDraft
 from pytest_crucible.session.experiment_checks import check_fixture
 from pytest_crucible.session.marks import experiment_mark
 from pytest_crucible.stats.number_format import quantity
@@ -58,10 +58,10 @@ class _PromptOf:
     arm_texts: Mapping[str, str]
     """Those of the adapters' variable, by the name of the arm."""
 
-    def __call__(self, experiment: Experiment, unit: Unit, sample: Sample) -> str:
+    def __call__(self, bound: BoundUnit) -> str:
         if self.texts:
-            return self.texts[unit.variant % len(self.texts)]
-        return self.arm_texts[experiment.opened_arms[unit.arm].arm.name]
+            return self.texts[bound.unit.variant % len(self.texts)]
+        return self.arm_texts[bound.experiment.opened_arms[bound.unit.arm].arm.name]
 
 
 def read_names(declared: Any) -> tuple[str, ...]:

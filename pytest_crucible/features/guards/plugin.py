@@ -80,7 +80,7 @@ def _run_redaction(config: pytest.Config) -> RunRedaction:
 
 def pytest_crucible_plan(draft: ExperimentDraft) -> None:
     """Check that targets about attacks have attacks; exclude the samples that chose the threshold of a guard."""
-    if "sampler" in draft.takes and any(opened.arm.adapter.partition(":")[0] == "guard" for opened in draft.arms):
+    if draft.sends_requests and any(opened.arm.adapter.partition(":")[0] == "guard" for opened in draft.arms):
         _check_classes(draft)
     if any(opened.adapter is not None and _has_guard(opened.adapter) for opened in draft.arms):
         _exclude_used(draft)

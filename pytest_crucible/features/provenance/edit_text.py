@@ -62,6 +62,7 @@ _NAMED: Mapping[str, Mapping[str, str]] = {
     "experiments": {"nodeid": ""},
     "arms": {"name": "arm "},
     "samples": {"sample_id": "sample "},
+    "parts": {"path": ""},
 }
 """Columns with the name of a row that is still there, each with the word before it."""
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from pytest_crucible.store import schema
 from pytest_crucible.store.database import Connection, from_json
+from pytest_crucible.store.part_manifest import PARTS
 from pytest_crucible.store.table import Table
 
 
@@ -33,6 +34,7 @@ _OWN: Mapping[Table, OwnerColumn] = {
     schema.experiments: OwnerColumn("runs", "run"),
     schema.events: OwnerColumn("runs", "run"),
     schema.decisions: OwnerColumn("runs", "run"),
+    PARTS: OwnerColumn("runs", "run"),
     schema.samples: OwnerColumn("samples", "dataset"),
     schema.twins: OwnerColumn("twins", "variant"),
 }

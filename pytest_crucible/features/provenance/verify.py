@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from pytest_crucible.features.provenance.sealed_rows import (
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.store import schema
 from pytest_crucible.store.database import Connection
+from pytest_crucible.store.part_reader import PartReader, load_parts
+from pytest_crucible.store.parts import ResultsFolder
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.table import Table
 from pytest_crucible.store.texts import REFERENCES, form_key, text_id, unpack_form
@@ -50,7 +53,7 @@ class Verification:
 def verify_run(store: RunStore, run: str) -> Verification | None:
     """Return what verifying a run found; None for a run that was stored without seals. Raises StoreError."""
     # Another process may be writing.
-    with store.connect() as connection, connection.snapshot():
+    with store.connect() as connection, connection.snapshot(), _without_blocks(connection):
         reader = _Reader(connection, run)
         sealed = load_seals(connection, reader.owners)
         of_run = [stored for owner, _, stored in sealed.chains if owner.kind == schema.runs.name]
@@ -58,13 +61,24 @@ def verify_run(store: RunStore, run: str) -> Verification | None:
             return None
         return Verification(
             run=run,
-            edits=[*reader.edits(sealed), *reader.edited_bodies()],
+            edits=[*reader.edits(sealed), *reader.edited_files(), *reader.edited_bodies()],
             rows=reader.rows,
             commits=sum(map(len, of_run)),
             processes=len(of_run),
             broken=list(sealed.broken_seals()),
             root=run_root(connection, run),
         )
+
+
+@contextlib.contextmanager
+def _without_blocks(connection: Connection) -> Iterator[None]:
+    """Leave out rows in parts that workers have written: their files are sealed as a whole."""
+    if connection.parts is None:
+        yield
+        return
+    connection.parts = reader = PartReader(leaves_out_blocks=True)
+    with contextlib.closing(reader):
+        yield
 
 
 def _begins_sealed(sealed: SealedRows) -> bool:
@@ -101,6 +115,16 @@ class _Reader:
             expected.match(keys, row_hashes(table, columns, len(rows)))
         expected.add_missing()
         return expected.edits
+
+    def edited_files(self) -> Iterator[EditedRow]:
+        """Yield the parts whose file is not the one that a worker has written."""
+        parts = [part for part in load_parts(self._connection, frozenset([self._run])) if part.is_of_blocks]
+        for part in parts:
+            digest = ResultsFolder(part.root).digest(part.path)
+            self.rows += part.row_count
+            if digest != part.sha256:
+                key = self._connection.scalar("SELECT id FROM parts WHERE path = :path", path=part.path)
+                yield EditedRow("parts", (key,), "changed" if digest else "removed")
 
     def edited_bodies(self) -> Iterator[EditedRow]:
         """Yield the rows whose long text, reasoning or messages are not those that their key is the hash of."""

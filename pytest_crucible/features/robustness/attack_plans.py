@@ -282,8 +282,8 @@ def _bind_arguments(draft: ExperimentDraft, draws: Mapping[int, Draw]) -> None:
     """Give the test function its secret and its function that attacks a text, by the number of the twin (0: the original)."""
     seed, perturbations = draft.settings.seed, Perturbations(draws)
     arguments: dict[str, BoundArgument] = {
-        CANARY: lambda experiment, unit, sample: secret(seed, sample.id),
-        PERTURB: lambda experiment, unit, sample: perturbations(experiment.twin(unit), sample),
+        CANARY: lambda bound: secret(seed, bound.sample.id),
+        PERTURB: lambda bound: perturbations(bound.experiment.twin(bound.unit), bound.sample),
     }
     draft.arguments |= {name: arguments[name] for name in injected_arguments(draft)}
 

@@ -21,6 +21,7 @@ from pytest_crucible.features.scale.dealing import Dealing, WorkerProblem
 from pytest_crucible.features.scale.executor_options import ExecutorOptions, parse_executor
 from pytest_crucible.features.scale.leases import close_shared, share_by_workers
 from pytest_crucible.features.scale.node_servers import compare_node_servers
+from pytest_crucible.features.scale.results import RESULTS_PLUGIN, ResultsPlugin
 from pytest_crucible.features.scale.run_watch import ClusterLost
 from pytest_crucible.features.scale.suite_facts import experiment_facts, version_facts
 from pytest_crucible.features.scale.suite_files import key_variables
@@ -30,6 +31,7 @@ from pytest_crucible.metrics.models.scorers import scorer_reports
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.session.experiment import ExperimentRun, SentRound
+from pytest_crucible.session.experiment_items import observation_hook
 from pytest_crucible.session.items import collected_nodeid
 from pytest_crucible.session.resources import SHARED_BY_WORKERS
 from pytest_crucible.session.settings import draft_settings
@@ -67,6 +69,7 @@ class Executor:
         self._runs = 0
         self._dealings: dict[int, Dealing] = {}
         self.lost: ClusterLost | None = None
+        self.results: ResultsPlugin | None = session.config.pluginmanager.get_plugin(RESULTS_PLUGIN)
 
     def share(self) -> None:
         """Open what workers share: limits, budgets, cached replies."""
@@ -98,6 +101,7 @@ class Executor:
         adapters = [opened.adapter for opened in collection.opened_arms if opened.adapter is not None]
         resources = worker_resources(adapters)
         collection.problems += missing_resources(self._cluster.node_resources(), resources)
+        collection.problems += [] if self.results is None else self.results.put_probe()
         if not collection.problems:
             keys = key_variables(self._session.config.rootpath, adapters)
             self._cluster.start_workers(asdict(self._order(collection)), keys, resources)
@@ -117,6 +121,8 @@ class Executor:
             workers=self._count_workers(),
             runs_code=sandbox.is_allowed(),
             versions=version_facts(),
+            results=self.results.results.root if self.results is not None else "",
+            probe=self.results.probe if self.results is not None else "",
             experiments={
                 nodeid: {"nodeid": nodeid, "plan": to_plain(experiment.plan), **experiment_facts(experiment)}
                 for nodeid, experiment in collection.experiments.items()
@@ -149,7 +155,9 @@ class Executor:
         """Send the units of an experiment by the workers."""
         self._runs += 1
         number = self._runs
-        run.sender = _RunSender(self, number, in_order=run.rule is not None)
+        # A plugin that receives observations needs them here, as looks do.
+        is_seen = run.rule is not None or observation_hook(self._session.config) is not None
+        run.sender = _RunSender(self, number, None if is_seen else self.results, in_order=run.rule is not None)
         run.after.append(lambda: self._end_run(number))
 
     def add_problem(self, sentence: str) -> None:
@@ -217,9 +225,10 @@ class Executor:
         """Send nothing more, and leave the connection: Ray would end this process, with what it has not printed."""
         self.lost, self._cluster.is_lost = error, True
 
-    def block_call(self, run: int, sent: SentRound) -> BlockCall:
+    def block_call(self, run: int, sent: SentRound, needs_calls: bool) -> BlockCall:
         """Return the facts of the run that workers get with a block."""
-        return BlockCall(run, sent.experiment.plan.nodeid, self._following, self._seconds_left(), sent.arms)
+        facts = run, sent.experiment.plan.nodeid, self._following, self._seconds_left(), sent.arms
+        return BlockCall(*facts, needs_calls=needs_calls)
 
     def _seconds_left(self) -> float | None:
         """Return the seconds until the session's deadline; None without one."""
@@ -245,15 +254,18 @@ REPORT_S = 10.0
 class _RunSender:
     """Sends the rounds of one run of an experiment."""
 
-    def __init__(self, executor: Executor, number: int, *, in_order: bool) -> None:
-        self._executor, self._number, self._in_order = executor, number, in_order
+    def __init__(self, executor: Executor, number: int, results: ResultsPlugin | None, *, in_order: bool) -> None:
+        self._executor, self._number, self._results, self._in_order = executor, number, results, in_order
 
     async def send(self, sent: SentRound) -> None:
-        dealing, call = self._executor.dealing(sent.key), partial(self._executor.block_call, self._number, sent)
+        # Arms with stored replies, whose calls are compared.
+        needs_calls = any(sent.watch.answered)
+        dealing = self._executor.dealing(sent.key)
+        call = partial(self._executor.block_call, self._number, sent, needs_calls)
         if self._executor.lost is not None:
             raise self._executor.lost
         try:
-            await dealing.send(sent, call, in_order=self._in_order)
+            await dealing.send(sent, call, self._results, in_order=self._in_order)
         except ClusterLost as error:
             self._executor.lose_cluster(error)
             raise

@@ -73,6 +73,10 @@ class WorkerOrder:
     runs_code: bool
     """Whether the driver's user lets code run that a model wrote."""
     versions: Mapping[str, str]
+    results: str
+    """The place of Parquet parts; empty without one."""
+    probe: str
+    """The path of a file that the driver has put there."""
     experiments: Mapping[str, Mapping[str, Any]]
     """Facts of each experiment of the driver, its plan among them, by nodeid."""
 
@@ -90,6 +94,8 @@ class BlockCall:
     """Seconds until the deadline of the driver's session; None without one."""
     arms: Sequence[Sequence[int]]
     """The driver's keys of the arms, by arm and variant."""
+    needs_calls: bool
+    """Whether the driver compares the calls with those of stored replies."""
 
 
 class _NoChannel:

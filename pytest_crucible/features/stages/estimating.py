@@ -120,7 +120,7 @@ class EstimatePlugin:
         judges = [self._estimate_judge(plan, judge, new) for judge in self._judges(plan)]
         share = helper.least_share if helper else least_share(plan, len(positions or experiment.dataset.samples))
         self._estimates += [ends_early(estimate, share) for estimate in (*arms, *judges)]
-        if "sampler" in experiment.injected:
+        if experiment.sends_requests:
             self._repeated += reuse_lines(lambda: self._store, self._settings, plan)
 
     def _as_before(self, nodeid: str, arm: str, replies: int) -> ArmEstimate:
@@ -247,13 +247,14 @@ class EstimatePlugin:
 async def _call_until_request(call: Call, unit: Unit) -> Outcome:
     """Call the test function; its requests until it ends, or fails, count."""
     outcome = Outcome(unit)
-    arguments = call.arguments(outcome)
+    bound = call.bind(outcome)
     # A failure without a reply does not matter to an estimate, and the run will report it; a group comes from a test's own tasks.
     with contextlib.suppress(Exception, NotSent, BaseExceptionGroup, pytest.skip.Exception, pytest.fail.Exception):
-        if call.experiment.is_async:
-            await call.function(**arguments)
+        if bound.is_async:
+            await bound(**bound.arguments)
         else:
-            await asyncio.to_thread(call.function, **arguments)
+            await asyncio.to_thread(bound, **bound.arguments)
+    await bound.unit.close()
     return outcome
 
 

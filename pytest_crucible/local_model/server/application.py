@@ -29,6 +29,7 @@ from pytest_crucible.local_model.server.archive import (
     format_time,
 )
 from pytest_crucible.local_model.server.models import stand_in_sentence
+from pytest_crucible.local_model.server.openai_wire import write_error
 from pytest_crucible.local_model.server.state import FETCH_S, Endpoint, Endpoints, Service, Session
 from pytest_crucible.local_model.server.transport import Json, NotFound, Refusal, Request, Response
 
@@ -362,7 +363,7 @@ class Application:
 def refusal_response(refusal: Refusal, request: Request | None = None) -> Response:
     """Return a refusal in the format of the caller's SDK: OpenAI's under /oai, else Tinker's."""
     if request is not None and request.path.startswith("/oai/"):
-        return Response.of_json(openai_formats.write_error(refusal), refusal.status)
+        return Response.of_json(write_error(refusal.sentence, refusal.status, refusal.code), refusal.status)
     return Response.of_json({"detail": refusal.sentence}, refusal.status)
 
 

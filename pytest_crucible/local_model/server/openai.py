@@ -4,8 +4,8 @@
 
 A model is the base (`crucible/tiny`), a `tinker://` path, or the bare name of sampler weights (the newest with that name). Chat
 messages become a prompt by `local_model.tokens`: a single one is the prompt as it is. Streamed pieces are server-sent events, each
-sent when the model has written it; together they are the text that the whole reply would have. Responses have their plain form:
-one text, or messages, in; one text out, and nothing is stored.
+sent when the model has written it; together they are the text that the whole reply would have. Responses have one choice, and
+nothing is stored.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import functools
-import json
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 
@@ -24,6 +23,7 @@ from pytest_crucible.local_model.server.models import SampleRequest, Weights
 from pytest_crucible.local_model.server.openai_formats import (
     MAX_TOP_LOGPROBS,
     chat_logprobs,
+    check_supported,
     completion_logprobs,
     encode_prompt,
     find_weights,
@@ -36,10 +36,18 @@ from pytest_crucible.local_model.server.openai_formats import (
     split_calls,
     with_tools,
 )
+from pytest_crucible.local_model.server.openai_responses import (
+    ResponseEvents,
+    ResponseForm,
+    read_request,
+    write_response,
+)
+from pytest_crucible.local_model.server.openai_wire import DONE, write_error, write_event, write_message, write_usage
 from pytest_crucible.local_model.server.sampling import sample
 from pytest_crucible.local_model.server.state import Endpoints, Service
 from pytest_crucible.local_model.server.transport import Body, Json, Refusal, Request, Response
 from pytest_crucible.local_model.tokens import Tokenizer, render_prompt
+from pytest_crucible.records import Reply
 
 Piece = Callable[[int, str, Sampled | None], dict[str, Json]]
 """Returns an event's choice from its number and a text, which has the reply when it is the last."""
@@ -72,7 +80,23 @@ class Generation:
         return Response.of_json({**content, **fingerprint(self.weights)})
 
     def stream(self, kind: str, prefix: str, piece: Piece) -> Response:
-        """Return a response whose body comes in pieces. Refuses first what could not be refused any more once they are sent."""
+        """Return a response whose body comes in chunks, each with choices."""
+        self.check_stream()
+        with_usage = self.body.part("stream_options", {}).boolean("include_usage", False)
+        head = {**self._head(kind, prefix), **fingerprint(self.weights)}
+
+        def write(choices: list[Json], usage: Json = None) -> bytes:
+            return write_event({**head, "choices": choices, **({"usage": usage} if with_usage else {})})
+
+        def end(replies: Sequence[Sampled], rests: Sequence[str]) -> bytes:
+            last = [write([piece(*numbered, reply)]) for numbered, reply in zip(enumerate(rests), replies, strict=True)]
+            return b"".join((*last, write([], self.count_usage(replies)) if with_usage else b"", DONE))
+
+        events = self.events(lambda choice, text: write([piece(choice, text, None)]), end)
+        return Response(body=b"", kind=_EVENT_STREAM, events=events)
+
+    def check_stream(self) -> None:
+        """Refuse what cannot be refused any more once pieces are sent."""
         if (logprobs := self.body.get("logprobs")) is not None and logprobs is not False:
             raise Refusal("logprobs are not streamed by this server: leave out stream or logprobs")
         for request in self.requests:
@@ -80,18 +104,14 @@ class Generation:
                 check_request(request.prompt, request.params, self.weights.base.engine.shape)
             except PromptTooLong as error:
                 raise self._refuse_length(error) from None
-        with_usage = self.body.part("stream_options", {}).boolean("include_usage", False)
-        head = {**self._head(kind, prefix), **fingerprint(self.weights)}
 
-        def write(choices: list[Json], usage: Json = None) -> bytes:
-            return _event({**head, "choices": choices, **({"usage": usage} if with_usage else {})})
-
-        return Response(body=b"", kind="text/event-stream", events=self._events(piece, write, with_usage=with_usage))
-
-    async def _events(
-        self, piece: Piece, write: Callable[..., bytes], *, with_usage: bool
+    async def events(
+        self, write: Callable[[int, str], bytes], end: Callable[[Sequence[Sampled], Sequence[str]], bytes]
     ) -> AsyncGenerator[bytes, None]:
-        """Yield the events of a request; a computation that fails is an event with an error."""
+        """Yield the events of a request; a computation that fails is an event with an error.
+
+        `write` writes a piece of a choice; `end` writes what is left from all replies and the rests of their texts.
+        """
         loop, queue = asyncio.get_running_loop(), asyncio.Queue[tuple[int, int] | None]()
         tokenizer, stops = self.weights.base.engine.tokenizer, read_stops(self.body)
         texts: dict[int, TextPieces] = {}
@@ -107,18 +127,16 @@ class Generation:
                 choice, token = item
                 texts.setdefault(choice, TextPieces(tokenizer, stops))
                 if text := texts[choice].add(token):
-                    yield write([piece(choice, text, None)])
+                    yield write(choice, text)
             if error := task.exception():
-                problem = {"message": str(error), "type": "invalid_request_error", "param": None, "code": None}
-                yield _event({"error": problem})
+                yield write_event(write_error(str(error), HTTPStatus.BAD_REQUEST))
                 return
             replies = task.result()
-            for choice, reply in enumerate(replies):
-                rest = texts[choice].rest(reply.text) if choice in texts else reply.text
-                yield write([piece(choice, rest, reply)])
-            if with_usage:
-                yield write([], self.count_usage(replies))
-            yield b"data: [DONE]\n\n"
+            rests = [
+                texts[choice].rest(reply.text) if choice in texts else reply.text
+                for choice, reply in enumerate(replies)
+            ]
+            yield end(replies, rests)
         finally:
             task.cancel()
 
@@ -133,8 +151,7 @@ class Generation:
     def count_usage(self, replies: Sequence[Sampled]) -> dict[str, int]:
         """Return the numbers of tokens read and written."""
         prompt = sum(len(request.prompt) for request in self.requests)
-        completion = sum(len(reply.tokens) for reply in replies)
-        return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+        return write_usage(prompt, sum(len(reply.tokens) for reply in replies))
 
     def _head(self, kind: str, prefix: str) -> dict[str, Json]:
         service, number = self.service, next(self.service.numbers)
@@ -147,11 +164,7 @@ class Generation:
         return Refusal(f"{most}: {error}", HTTPStatus.BAD_REQUEST, "context_length_exceeded")
 
 
-def _event(content: Mapping[str, Json]) -> bytes:
-    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-    return f"data: {text}\n\n".encode("utf-8", errors="replace")
-
-
+_EVENT_STREAM = "text/event-stream"
 # The default of OpenAI's completions endpoint.
 _DEFAULT_MAX_TOKENS = 16
 
@@ -225,8 +238,7 @@ def _chat_prompt(tokenizer: Tokenizer, messages: Json) -> list[int]:
 def _chat_message(reply: Sampled, prefix: str, *, has_tools: bool) -> dict[str, Json]:
     """Return a reply as a message, with its tool calls where the request has tools."""
     content, calls = split_calls(reply.text, prefix) if has_tools else (reply.text, [])
-    message: dict[str, Json] = {"role": "assistant", "content": content, "refusal": None}
-    return {**message, "tool_calls": calls} if calls else message
+    return write_message(Reply(text=content or ""), calls)
 
 
 def _delta_choice(
@@ -243,97 +255,37 @@ def _delta_choice(
     return {"index": choice, "delta": delta, "logprobs": None, "finish_reason": finish}
 
 
-_USED = {
-    *("model", "input", "instructions", "max_output_tokens", "temperature", "top_p", "text", "seed", "metadata", "user")
-}
-# Fields that mean nothing here, or that have their default: ignoring another one would return a wrong reply.
-_HARMLESS: Mapping[str, Json] = {
-    "store": None,
-    "truncation": "disabled",
-    "stream": False,
-    "background": False,
-    "include": [],
-    "n": 1,
-    "tools": [],
-    "tool_choice": "auto",
-    "parallel_tool_calls": True,
-    "service_tier": "auto",
-    "top_logprobs": 0,
-}
-
-
 async def responses(service: Service, request: Request) -> Response:
-    """Reply to a text, or to messages."""
+    """Reply to a text, or to a conversation."""
     body = request.object()
-    _check(body)
-    chat: dict[str, Json] = {name: body[name] for name in ("model", "temperature", "top_p", "seed") if name in body}
-    chat |= {"messages": _messages(body), "response_format": _format(body)}
-    if body.get("max_output_tokens") is not None:
-        chat["max_tokens"] = body["max_output_tokens"]
-    generation = _read_chat(service, Body(chat))
-    (reply,) = await generation.replies()
-    usage = generation.count_usage([reply])
-    number, is_whole = next(service.numbers), reply.stop_reason == "stop"
-    status = "completed" if is_whole else "incomplete"
-    text: dict[str, Json] = {"type": "output_text", "text": reply.text, "annotations": []}
-    message: dict[str, Json] = {"type": "message", "id": f"msg-{number}", "role": "assistant", "content": [text]}
-    return Response.of_json(
-        {
-            "id": f"resp-{number}",
-            "object": "response",
-            "created_at": int(service.clock()),
-            "model": body.text("model"),
-            "status": status,
-            "incomplete_details": None if is_whole else {"reason": "max_output_tokens"},
-            "error": None,
-            "output": [{**message, "status": status}],
-            "usage": {
-                "input_tokens": usage["prompt_tokens"],
-                "output_tokens": usage["completion_tokens"],
-                "total_tokens": usage["total_tokens"],
-            },
-            **fingerprint(generation.weights),
-        }
+    chat = check_supported(Body(read_request(body)))
+    if chat.get("logprobs"):
+        raise Refusal("log-probabilities are not supported by this server's responses: use chat/completions")
+    generation, number = _read_chat(service, chat), str(next(service.numbers))
+    form = ResponseForm(number, int(service.clock()), body.text("model"), chat)
+    read = functools.partial(_read_reply, generation, f"call-{number}")
+    if not body.boolean("stream", False):
+        return Response.of_json(write_response(form, read(await generation.replies())))
+    generation.check_stream()
+    writer = ResponseEvents(form)
+    # With tools, the text comes whole at its end, where its calls can be told from text.
+    write_piece = (lambda _: b"") if read_tools(chat) else writer.piece
+    events = generation.events(lambda _, text: write_piece(text), lambda replies, _: writer.end(read(replies)))
+    return Response(body=writer.begin(), kind=_EVENT_STREAM, events=events)
+
+
+def _read_reply(generation: Generation, prefix: str, replies: Sequence[Sampled]) -> Reply:
+    """Return the first of the replies, with its tool calls where the request has tools."""
+    reply, usage = replies[0], generation.count_usage(replies)
+    content, calls = split_calls(reply.text, prefix) if read_tools(generation.body) else (reply.text, [])
+    return Reply(
+        text=content or "",
+        tool_calls=tuple(calls),
+        finish=reply.stop_reason,
+        input_tokens=usage["prompt_tokens"],
+        output_tokens=usage["completion_tokens"],
+        system_fingerprint=str(fingerprint(generation.weights).get("system_fingerprint", "")),
     )
-
-
-def _check(body: Body) -> None:
-    for name in set(body) - _USED:
-        if body[name] is not None and name != "store" and body[name] != _HARMLESS.get(name):
-            raise Refusal(f"{name} is not supported by this server's responses: leave it out, or use chat/completions")
-
-
-def _messages(body: Body) -> Json:
-    """Return the messages: instructions, then the input, whose parts of text are of several types."""
-    messages = body.get("input")
-    if isinstance(messages, str):
-        messages = [{"role": "user", "content": messages}]
-    if not isinstance(messages, Sequence) or not messages:
-        raise Refusal("input must be a text or a list of messages")
-    instructions = body.optional_text("instructions")
-    first: list[Json] = [] if instructions is None else [{"role": "system", "content": instructions}]
-    return [*first, *map(_plain, messages)]
-
-
-def _plain(message: Json) -> Json:
-    """Return a message whose content has the type of chat messages."""
-    content = message.get("content") if isinstance(message, Mapping) else None
-    if not isinstance(message, Mapping) or not isinstance(content, list):
-        return message
-    parts: list[Json] = [
-        {**part, "type": "text"}
-        if isinstance(part, Mapping) and part.get("type") in ("input_text", "output_text")
-        else part
-        for part in content
-    ]
-    return {**message, "content": parts}
-
-
-def _format(body: Body) -> Json:
-    """Return `text.format` as `response_format` of chats."""
-    form = body.part("text", {}).part("format", {})
-    kind = form.text("type", "text")
-    return {"type": "text"} if kind == "text" else {"type": kind, "json_schema": {**form}}
 
 
 async def embeddings(service: Service, request: Request) -> Response:

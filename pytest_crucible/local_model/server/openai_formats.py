@@ -1,4 +1,4 @@
-"""Requests and replies in OpenAI's formats: models, prompts, tools, response formats, log-probabilities, errors.
+"""Requests and replies in OpenAI's formats: models, prompts, tools, response formats, log-probabilities.
 
 `response_format` and `tools` of chats become a grammar that the reply keeps, and text of the prompt; calls are read back. A tool
 call is written as `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`, in replies and in earlier messages.
@@ -10,7 +10,6 @@ import functools
 import json
 import re
 from collections.abc import Mapping, Sequence
-from http import HTTPStatus
 from typing import Any
 
 from pytest_crucible.local_model import BASE_MODEL
@@ -182,8 +181,12 @@ _DEFAULTS: dict[str, Json] = {"response_format": {"type": "text"}, "repetition_p
 
 
 def read_body(request: Request, *of_chats: str) -> Body:
-    """Return the body; refuse what would change the reply and is not supported, and what only chats have."""
-    body = request.object()
+    """Return the body; refuse what is not supported, and what only chats have."""
+    return check_supported(request.object(), *of_chats)
+
+
+def check_supported(body: Body, *of_chats: str) -> Body:
+    """Return the body; refuse what would change the reply and is not supported, and these fields."""
     if unsupported := [
         name for name in (*_UNSUPPORTED, *of_chats) if body.get(name) and body[name] != _DEFAULTS.get(name)
     ]:
@@ -302,15 +305,3 @@ def _tops(reply: Sampled) -> list[list[tuple[int, float]]]:
         return [[] for _ in reply.tokens]
     pairs = zip(reply.topk_tokens.tolist(), reply.topk_logprobs.tolist(), strict=True)
     return [list(zip(tokens, logprobs, strict=True)) for tokens, logprobs in pairs]
-
-
-_ERROR_TYPES = {
-    HTTPStatus.UNAUTHORIZED: ("authentication_error", "invalid_api_key"),
-    HTTPStatus.NOT_FOUND: ("invalid_request_error", "not_found"),
-    HTTPStatus.TOO_MANY_REQUESTS: ("rate_limit_error", "rate_limit_exceeded"),
-}
-
-
-def write_error(refusal: Refusal) -> Json:
-    kind, code = _ERROR_TYPES.get(refusal.status, ("invalid_request_error", None))
-    return {"error": {"message": refusal.sentence, "type": kind, "param": None, "code": refusal.code or code}}

@@ -11,6 +11,7 @@ import contextlib
 import json
 import math
 import re
+import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
@@ -161,6 +162,8 @@ class Response:
     body: bytes = b"{}"
     kind: str = "application/json"
     close: bool = False
+    headers: str = ""
+    """Further lines of the head, each with its end."""
     events: AsyncGenerator[bytes, None] | None = None
     """Parts of a body that comes as it is computed, after `body`; its end is that of the connection."""
 
@@ -175,7 +178,7 @@ class Response:
         length = f"Content-Length: {len(self.body)}\r\n" if self.events is None else ""
         head = (
             f"HTTP/1.1 {self.status.value} {self.status.phrase}\r\n"
-            f"Content-Type: {self.kind}\r\n{length}"
+            f"Content-Type: {self.kind}\r\n{length}{self.headers}"
             f"{'Connection: close' if close else 'Connection: keep-alive'}\r\n\r\n"
         )
         return head.encode("ascii") + (b"" if without_body else self.body)
@@ -185,6 +188,8 @@ Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 Refuse: TypeAlias = Callable[[Refusal], Response]
 
 LOOPBACK = "127.0.0.1"
+BACKLOG = 512
+"""A client may open hundreds of connections at once, before the loop accepts any."""
 _END_OF_HEAD = b"\r\n\r\n"
 _REQUEST_LINE = re.compile(r"([A-Z]{1,16}) (/[!-~]*) HTTP/1\.([01])")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+")
@@ -214,6 +219,11 @@ class Head:
     keep_alive: bool
 
 
+def listen(port: int = 0) -> socket.socket:
+    """Return a socket that listens on the loopback interface. Raises OSError."""
+    return socket.create_server((LOOPBACK, port), backlog=BACKLOG)
+
+
 class Server:
     """Listens until closed. `handler` answers requests; `refuse` makes the response to those that never reach it."""
 
@@ -223,12 +233,16 @@ class Server:
         self.closing = False
 
     async def start(self, port: int = 0) -> int:
-        """Listen on the loopback interface and return the port."""
+        """Listen on the loopback interface and return the port. Raises OSError."""
+        listening = listen(port)
+        await self.serve(listening)
+        return cast(int, listening.getsockname()[1])
+
+    async def serve(self, listening: socket.socket) -> None:
+        """Accept connections of a socket that listens already."""
         loop = asyncio.get_running_loop()
-        # A client may open hundreds of connections at once, before the loop accepts any.
-        self._listener = await loop.create_server(lambda: Connection(self), LOOPBACK, port, backlog=512)
+        self._listener = await loop.create_server(lambda: Connection(self), sock=listening, backlog=BACKLOG)
         self._watch = asyncio.create_task(self._close_late_connections())
-        return cast(int, self._listener.sockets[0].getsockname()[1])
 
     async def close(self, patience_s: float = 1.0) -> None:
         """Accept no more requests, let pending responses go out, then close all connections."""

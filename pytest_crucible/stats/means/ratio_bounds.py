@@ -46,8 +46,11 @@ def mean_ratio_p_value(
     bounds: Range,
     side: Side,
     clusters: Labels | None = None,
+    denominator_bounds: Range | None = None,
 ) -> float:
     """Return the smallest alpha at which `mean_ratio_bound` excludes `null`: for "lower", evidence of a larger ratio.
+
+    `denominator_bounds` are those of the denominator, if they differ.
 
     Raises ValueError for amounts below 0 or out of bounds and for infinite bounds, NotEnoughData below two pairs or five clusters.
 
@@ -55,7 +58,7 @@ def mean_ratio_p_value(
     0.0002
     """
     check_side(side)
-    return _Pairs(*_check_pairs(numerator, denominator, bounds), clusters).p_value(null, side)
+    return _check_pairs(numerator, denominator, (bounds, denominator_bounds or bounds), clusters).p_value(null, side)
 
 
 def mean_ratio_bound(
@@ -66,6 +69,7 @@ def mean_ratio_bound(
     alpha: float,
     side: Side,
     clusters: Labels | None = None,
+    denominator_bounds: Range | None = None,
 ) -> float:
     """Return the one-sided bound for mean(numerator) / mean(denominator); 0, or infinite, if no ratio is excluded.
 
@@ -75,16 +79,19 @@ def mean_ratio_bound(
     1.282
     """
     check_tail(alpha, side)
-    return _Pairs(*_check_pairs(numerator, denominator, bounds), clusters).bound(alpha, side)
+    return _check_pairs(numerator, denominator, (bounds, denominator_bounds or bounds), clusters).bound(alpha, side)
 
 
-def _check_pairs(numerator: npt.ArrayLike, denominator: npt.ArrayLike, bounds: Range) -> tuple[Array, Array, Range]:
+def _check_pairs(
+    numerator: npt.ArrayLike, denominator: npt.ArrayLike, bounds: tuple[Range, Range], clusters: Labels | None
+) -> _Pairs:
     first, second = paired_arrays(numerator, denominator, names=("numerator", "denominator"))
-    if not is_finite_range(bounds) or bounds[0] < 0:
-        raise ValueError(
-            f"a ratio of means has bounds only where the values have finite ones of at least 0, not {bounds!r}"
-        )
-    return first, second, bounds
+    for ends in bounds:
+        if not is_finite_range(ends) or ends[0] < 0:
+            raise ValueError(
+                f"a ratio of means has bounds only where the values have finite ones of at least 0, not {ends!r}"
+            )
+    return _Pairs(first, second, *bounds, clusters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +99,12 @@ class _Pairs:
     numerator: Array
     denominator: Array
     bounds: Range
+    denominator_bounds: Range
     clusters: Labels | None
 
     def p_value(self, ratio: float, side: Side) -> float:
-        low, high = self.bounds
-        end = low - ratio * high if side == "lower" else high - ratio * low
+        (low, high), (least, most) = self.bounds, self.denominator_bounds
+        end = low - ratio * most if side == "lower" else high - ratio * least
         values = self.numerator - ratio * self.denominator
         return gaffke_p_value(values, null=0.0, end=end, side=side, clusters=self.clusters)
 

@@ -16,17 +16,15 @@ import pytest
 
 from pytest_crucible.records.errors import SpecError, StoreError
 from pytest_crucible.store import schema
-from pytest_crucible.store.part_manifest import PARTS
 from pytest_crucible.store.runs import RunStore
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("duckdb")
 
-from pytest_crucible.store.part_moves import DIRECT_ROWS, move_rows, restore_rows, restored_arm, write_batches
+from pytest_crucible.store.part_moves import move_rows, restore_rows, restored_arm
 from pytest_crucible.store.part_removal import forget_parts, remove_files, remove_orphans
 from pytest_crucible.store.part_scan import scan_rows
-from pytest_crucible.store.parts import ResultsFolder, manifest_rows
-from pytest_crucible.store.row_batches import encode_rows
+from pytest_crucible.store.parts import ResultsFolder
 
 RUN = "0123456789ab"
 SAMPLES = 300
@@ -184,28 +182,6 @@ def test_an_arm_is_in_the_store_while_it_is_copied_and_its_later_rows_stay(store
         count = connection.scalar("SELECT COUNT(*) FROM observations WHERE arm = :arm", arm=moved[0])
 
     assert (count, stored_count(store, "observations")) == (SAMPLES + 1, 1)
-
-
-# -- parts that workers write -----------------------------------------------------------------------------------------
-
-
-def test_many_rows_are_written_as_parts_at_once_and_exist_when_they_are_entered(store, results):
-    arm = fill(store, samples=0)[0]
-    rows = [observation(arm, position) for position in range(DIRECT_ROWS)]
-    rows[3]["value"] = float("nan")
-    parts, rest = write_batches(results, RUN, encode_rows([(schema.observations, False, rows)]))
-    count = "SELECT COUNT(*) FROM observations WHERE arm = :arm AND value IS NOT NULL"
-    assert (rest, store.scalar(count, arm=arm)) == ([], 0)
-
-    store.insert(PARTS, manifest_rows(parts))
-
-    assert store.scalar(count, arm=arm) == DIRECT_ROWS - 1
-
-
-def test_few_rows_and_rows_that_replace_others_are_left_for_the_store(results):
-    batches = encode_rows([(schema.observations, False, [observation(1, 1)])])
-
-    assert write_batches(results, RUN, batches) == ([], batches)
 
 
 # -- scans ------------------------------------------------------------------------------------------------------------
@@ -446,5 +422,7 @@ def test_parts_in_a_bucket_are_read_scanned_and_removed(store, bucket):
     assert sum(table.num_rows for _, table in scan_rows(store, RUN, schema.observations, ["arm"])) == 2 * SAMPLES
     with store.begin() as connection:
         parts = forget_parts(connection, RUN)
+    assert [results.digest(part.path) for part in parts] == [part.sha256 for part in parts]
     assert remove_files(parts) > 0
+    assert results.digest(parts[0].path) == ""
     assert not results.files.get_file_info(results.locate(parts[0].path)).is_file

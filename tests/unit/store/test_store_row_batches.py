@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.store import schema
+from pytest_crucible.store.row_batch import RowBatch
+from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.spill_file import written_tables
+from pytest_crucible.store.texts import stored_text
 
 pa = pytest.importorskip("pyarrow")
 
@@ -72,6 +75,31 @@ def test_a_score_that_is_not_a_number_comes_back_as_one():
     [(_, _, [back])] = decode_rows(encode_rows([(schema.observations, False, [row])]))
 
     assert math.isnan(back["value"])
+
+
+def call(position, reasoning):
+    row = {"arm": 1, "position": position, "epoch": 0, "call": 1, "member": "", "request": 1, "is_scored": True}
+    return {**row, "text": None, "reasoning_id": reasoning or None}
+
+
+def test_blocks_with_and_without_long_texts_and_reasoning_are_stored_together(tmp_path):
+    """A driver commits blocks of several workers at once."""
+    texts, reasonings = ["short", "long " * 100, "short", "other " * 100], ["why " * 5, "", "why " * 5, "because"]
+    store = RunStore(str(tmp_path / "crucible.db"))
+    writer = store.writer()
+
+    for position, (text, reasoning) in enumerate(zip(texts, reasonings, strict=True)):
+        block = RowBatch()
+        row = {"arm": 1, "position": position, "epoch": 0, "text": text, "failure": None, "skipped": False}
+        block.add_tables([(schema.replies, False, [row]), (schema.calls, False, [call(position, reasoning)])])
+        writer.add_tables(decode_rows(encode_rows(block.tables())))
+    writer.close()
+
+    replies = f"SELECT {stored_text('replies')} FROM replies ORDER BY position"
+    assert list(store.scalars(replies)) == texts
+    reasons = "SELECT (SELECT body FROM texts WHERE id = reasoning_id) FROM calls ORDER BY position"
+    assert list(store.scalars(reasons)) == [reasoning or None for reasoning in reasonings]
+    store.close()
 
 
 def test_tables_without_rows_have_no_batch():

@@ -252,6 +252,18 @@ def test_rows_of_features_wait_in_spill_files_too(store, path):
     assert list(store.rows("SELECT decision, rejected FROM trace_events")) == [("a", '["b"]')]
 
 
+def test_rows_about_blocks_of_a_cluster_wait_in_spill_files_too(store, path):
+    experiment, _ = enter_experiment(store)
+    [blocks] = (table for table in schema.feature_tables() if table.name == "blocks")
+    row = {"experiment": experiment, "number": 1, "round": 0, "positions": [0], "node": "gpu-1", "worker": "gpu-1/0"}
+    row |= {"started": 1.0, "finished": 2.0, "units": 1, "lost": 0, "retries": 0, "dealt": 1}
+    write_spill_file(str(path), store.key, "run", [(blocks, False, [row])])
+
+    RunStore(str(path)).close()
+
+    assert list(store.rows("SELECT node, units FROM blocks")) == [("gpu-1", 1)]
+
+
 def test_a_spill_file_of_a_killed_process_is_entered_by_the_next_one(store, path):
     _, arm = enter_experiment(store)
     row = {"arm": arm, "position": 0, "epoch": 0, "skipped": False}

@@ -1,0 +1,90 @@
+"""Clients and agents, unmodified, call the arm through the endpoint as they call a plain server.
+
+Skipped where a client is not installed: `pip install -r tests/agents/requirements.txt`, in an environment of its own.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.agents import clients
+from tests.agents.conftest import Run, client_environment
+from tests.agents.scripted_server import LOST, ScriptedServer
+
+pytestmark = pytest.mark.slow
+
+MODULES = {
+    "openai_agents": "agents",
+    "openai": "openai",
+    "anthropic": "anthropic",
+    "pydantic_ai": "pydantic_ai",
+    "langgraph": "langchain_openai",
+    "dspy": "dspy",
+    "smolagents": "smolagents",
+    "litellm": "litellm",
+    "mini_swe_agent": "minisweagent",
+}
+OTHER_DIALECTS = (
+    *("openai_responses", "openai_responses_stream", "anthropic_messages", "anthropic_messages_stream"),
+    *("anthropic_tool_runner", "openai_agents", "openai_agents_stream", "pydantic_ai_responses"),
+    *("pydantic_ai_responses_stream", "pydantic_ai_anthropic"),
+)
+CHATS = (
+    *("openai_chat", "openai_chat_stream", "openai_agents_chat", "pydantic_ai_chat", "pydantic_ai_chat_stream"),
+    *("langgraph_agent", "langgraph_agent_stream", "dspy_react", "smolagents_tools", "smolagents_tools_stream"),
+    *("smolagents_code", "litellm_completion", "litellm_completion_stream", "mini_swe_agent"),
+)
+
+
+def skip_if_missing(name: str) -> None:
+    module = next(module for client, module in MODULES.items() if name.startswith(client))
+    if importlib.util.find_spec(module) is None:
+        pytest.skip(f"{module} is not installed: pip install -r tests/agents/requirements.txt")
+
+
+@pytest.mark.parametrize("name", CHATS)
+def test_a_client_of_chats_goes_the_same_way_as_at_a_plain_server(name: str, run_client: Run):
+    skip_if_missing(name)
+    trajectories = run_client(name, streams=name.endswith("_stream"), with_plain=True)
+    endpoint, plain = trajectories["endpoint"], trajectories["plain"]
+
+    assert (endpoint.output, endpoint.cities) == (clients.ANSWER, ["Bern"])
+    assert endpoint == plain
+
+
+@pytest.mark.parametrize("name", OTHER_DIALECTS)
+def test_a_client_of_another_dialect_has_its_conversation_with_a_model_behind_chats(name: str, run_client: Run):
+    skip_if_missing(name)
+    endpoint = run_client(name, streams=name.endswith("_stream"), with_plain=False)["endpoint"]
+    first, second = endpoint.requests
+    *question, called, result = second
+
+    assert (endpoint.output, endpoint.cities) == (clients.ANSWER, ["Bern"])
+    assert question == first
+    assert question[-1] == {"role": "user", "content": clients.QUESTION}
+    assert [call["function"]["name"] for call in called["tool_calls"]] == ["weather"]
+    assert (called["role"], called["tool_calls"][0]["id"]) == ("assistant", "call_1")
+    assert (result["role"], result["tool_call_id"], result["content"]) == ("tool", "call_1", "sunny")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("openai_chat", "openai_responses", "anthropic_messages", "openai_agents", "pydantic_ai_responses"),
+        *("langgraph_agent", "dspy_react", "smolagents_tools", "litellm_completion", "mini_swe_agent"),
+    ],
+)
+def test_a_client_stops_at_once_when_its_reply_is_lost(name: str, server: ScriptedServer, tmp_path: Path):
+    skip_if_missing(name)
+    program = f"from tests.agents import clients; clients.{name}({server.url(LOST, name)!r}, clients.Tool())"
+    ended = subprocess.run(
+        [sys.executable, "-c", program], env=client_environment(tmp_path), timeout=300, capture_output=True
+    )
+
+    assert ended.returncode != 0
+    assert len(server.bodies[f"{LOST}/{name}"]) == 1
