@@ -127,7 +127,7 @@ class Cluster:
     def _node_variables(self, machine: Machine) -> dict[str, str]:
         if not self.ahead_s or machine is not self.machines[-1]:
             return self.variables()
-        fake = {"FAKETIME": f"+{self.ahead_s}", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+        fake = {"FAKETIME": f"+{self.ahead_s}"}
         return {**self.variables(), "LD_PRELOAD": str(FAKETIME), **fake}
 
     def run(
