@@ -94,11 +94,12 @@ class _Round:
         """Blocks of workers that did not answer, and that are dealt again; their results may still come first."""
         self._lived_at = time.monotonic()
 
-    async def run(self, watch: RunWatch) -> None:
+    async def run(self, watch: RunWatch | None = None) -> None:
         """Send all blocks. Raises what `Dealing.send` raises."""
         try:
             while not self._is_done:
-                watch.check()
+                if watch is not None:
+                    watch.check()
                 self._deal()
                 self._deliveries.begin(is_last=not self._tasks)
                 if self._is_done:
