@@ -1,8 +1,11 @@
 """Sessions on a local Ray cluster against an OpenAI-shaped server that answers after 200 ms, 64 samples at a time on each worker.
 
-Two and four workers are to take 1/1.9 and 1/3.6 of the time of one, from the first reply to the last. One worker is compared with
-Ray Data: `map_batches` over the same prompts, by an actor with 64 threads that post the same bodies and keep the answers' texts.
-All of it shares the machine's cores: on few of them choose fewer samples (`python -m benchmarks.cluster 2500`).
+Two and four workers are to take 1/1.9 and 1/3.6 of the time of one, from the first reply to the last. One worker is
+compared with Ray Data: `map_batches` over the same prompts, by an actor with 64 threads that post the same bodies and
+keep the answers' texts. All of it shares the machine's cores: on few of them choose fewer samples (`python -m
+benchmarks.cluster 2500`). Each time is printed when it was measured, the table at the end. Where Ray does not start,
+because the machine reaches no other, give it a network of its own: `unshare -n bash -c "ip link set lo up; python -m
+benchmarks.cluster"`.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from benchmarks.figures import Figure, show
@@ -61,6 +64,13 @@ rows = data.map_batches(Ask, batch_size={batch}, concurrency=1).take_all()
 at = [row["at"] for row in rows]
 print(json.dumps({{"seconds": max(at) - min(at), "rows": len(rows)}}))
 """
+
+
+def printed(figures: Iterable[Figure]) -> Iterator[Figure]:
+    """Yield figures that are printed as they come, on standard error."""
+    for figure in figures:
+        print(*figure.row(), file=sys.stderr, flush=True)
+        yield figure
 
 
 def figures(samples: int = SAMPLES) -> Iterator[Figure]:
@@ -126,4 +136,4 @@ def _ray_data_seconds(folder: Path, server: OpenAIServer, samples: int) -> float
 
 
 if __name__ == "__main__":
-    raise SystemExit(show(list(figures(*map(int, sys.argv[1:])))))
+    raise SystemExit(show(printed(figures(*map(int, sys.argv[1:])))))

@@ -16,13 +16,21 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 PORT, CLIENT_PORT = 6379, 10001
-START_S = 120
+START_S = 200
+RAY = (
+    "import ray._private.utils as utils; utils.get_dashboard_dependency_error = ImportError; "
+    "from ray.scripts.scripts import main; main()"
+)
+"""The program `ray` as `pip install ray` has it. A node gives up after 15 s in which the dashboard's agent has not started."""
+FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1")
+"""Debian's package `libfaketime`."""
 PROGRAMS = Path(sys.prefix) / "bin"
 PYTHON = str(PROGRAMS / "python")
 """The interpreter itself: `sys.executable` of a test is a client of the fork server, which is in no namespace."""
@@ -63,6 +71,10 @@ class Cluster:
     folder: Path
     token: str
     environment: Mapping[str, str] = field(default_factory=dict)
+    ahead_s: float = 0
+    """Seconds by which the clock of the last machine is ahead."""
+    covers: Mapping[Path, Path] = field(default_factory=dict)
+    """Folders of which the last machine has others in their place."""
 
     @property
     def address(self) -> str:
@@ -72,7 +84,13 @@ class Cluster:
     def variables(self) -> dict[str, str]:
         """Return the environment of a process of the cluster, or of a driver."""
         tokens = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": self.token} if self.token else {}
-        return {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0", **tokens, **self.environment}
+        return {
+            **os.environ,
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_worker_niceness": "0",
+            **tokens,
+            **self.environment,
+        }
 
     def driver_variables(self) -> dict[str, str]:
         """Return the environment of a driver on a machine: `auto` would else find any Ray among this machine's processes."""
@@ -83,16 +101,34 @@ class Cluster:
         is_head = machine is self.machines[0]
         head = ["--head", f"--port={PORT}", f"--ray-client-server-port={CLIENT_PORT}", "--include-dashboard=false"]
         place = [f"--node-ip-address={machine.address}", f"--temp-dir={self.folder / machine.name}"]
-        ray = str(PROGRAMS / "ray")
         arguments = head if is_head else [f"--address={self.machines[0].address}:{PORT}"]
-        command = machine.command(ray, "start", *arguments, *place, "--num-cpus=1", "--disable-usage-stats")
-        # Ray itself waits for 30 s only, which a busy machine may need.
-        for _ in range(3):
-            started = subprocess.run(command, env=self.variables(), capture_output=True, text=True, timeout=START_S)
+        start = [PYTHON, "-c", RAY, "start", *arguments, *place, "--num-cpus=1", "--disable-usage-stats"]
+        if machine is self.machines[-1]:
+            # The program `ip` has given the command a mount namespace of its own.
+            mounts = "".join(f"mount --bind {other} {path} && " for path, other in self.covers.items())
+            start = ["sh", "-c", f'{mounts}exec "$0" "$@"', *start]
+        command = machine.command(*start)
+        # Ray takes any cluster of this machine for the one before, which another test may have at the same address.
+        shutil.rmtree(self.folder / machine.name, ignore_errors=True)
+        for _ in range(5):
+            started = subprocess.run(
+                command, env=self._node_variables(machine), capture_output=True, text=True, timeout=START_S
+            )
             if not started.returncode:
                 return
             machine.kill()
         raise RuntimeError(f"Ray did not start on {machine.address}: {started.stdout[-500:]} {started.stderr[-500:]}")
+
+    def start_nodes(self) -> None:
+        """Start Ray on all machines, the head first."""
+        for machine in self.machines:
+            self.start_node(machine)
+
+    def _node_variables(self, machine: Machine) -> dict[str, str]:
+        if not self.ahead_s or machine is not self.machines[-1]:
+            return self.variables()
+        fake = {"FAKETIME": f"+{self.ahead_s}"}
+        return {**self.variables(), "LD_PRELOAD": str(FAKETIME), **fake}
 
     def run(
         self, machine: Machine, *arguments: str, cwd: Path, timeout: float = 300
@@ -179,12 +215,12 @@ def _add_machine(machine: Machine, switch: str) -> None:
 
 @contextlib.contextmanager
 def start_cluster(
-    nodes: int = 3, *, has_token: bool = True, environment: Mapping[str, str] | None = None
+    nodes: int = 3, *, has_token: bool = True, environment: Mapping[str, str] | None = None, **of_last: Any
 ) -> Iterator[Cluster]:
-    """Yield a cluster with Ray on each machine."""
-    with start_machines(nodes, has_token=has_token, environment=environment) as cluster:
-        for machine in cluster.machines:
-            cluster.start_node(machine)
+    """Yield a cluster with Ray on each machine. `of_last` may have the fields `ahead_s` and `covers` of `Cluster`."""
+    with start_machines(nodes, has_token=has_token, environment=environment) as machines:
+        cluster = replace(machines, **of_last)
+        cluster.start_nodes()
         yield cluster
 
 

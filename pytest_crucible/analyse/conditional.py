@@ -28,6 +28,8 @@ def applies_differently(*arms: Arm) -> int:
     """Return to how many samples a metric applies in one arm, and not, or not as often, in another where it is known, too."""
     differs = np.zeros(len(arms[0][0].scores.values), dtype=bool)
     for number in range(len(arms[0])):
+        if all(arm[number].scores.applies_to_all for arm in arms):
+            continue
         shares = [arm[number].scores.shares.observed for arm in arms]
         for other in shares[1:]:
             # NaN, a lost sample, differs from nothing.

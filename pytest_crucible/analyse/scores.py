@@ -84,6 +84,11 @@ class Scores:
         return whole_shares(self.seen, self.inapplicable)
 
     @property
+    def applies_to_all(self) -> bool:
+        """True if the metric applies to every reply that is known, as most do: shares then tell nothing."""
+        return self.own_shares is None and not self.inapplicable.any()
+
+    @property
     def mixed(self) -> Flags:
         """Samples that the metric applies to in some of their known replies, and not in others."""
         if self.own_shares is None:

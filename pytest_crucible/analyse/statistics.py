@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -82,16 +82,21 @@ def limits_to_clear(contrast: Contrast, value: float) -> tuple[float, ...]:
 
 def scored_samples(metrics: Sequence[ScoredMetric], *, alone: bool = False) -> Flags:
     """Return which samples have a score of every metric; of some metric, if each counts `alone` where it applies."""
-    return np.asarray((np.any if alone else np.all)([metric.scores.seen for metric in metrics], axis=0))
+    return _join_flags([metric.scores.seen for metric in metrics], np.any if alone else np.all)
 
 
 def lost_samples(metrics: Sequence[ScoredMetric]) -> Flags:
-    return np.asarray(np.any([metric.scores.lost for metric in metrics], axis=0))
+    return _join_flags([metric.scores.lost for metric in metrics], np.any)
 
 
 def inapplicable_samples(metrics: Sequence[ScoredMetric], *, alone: bool = False) -> Flags:
     """Return to which samples some metric does not apply; to which none does, if each counts `alone`."""
-    return np.asarray((np.all if alone else np.any)([metric.scores.inapplicable for metric in metrics], axis=0))
+    return _join_flags([metric.scores.inapplicable for metric in metrics], np.all if alone else np.any)
+
+
+def _join_flags(flags: Sequence[Flags], join: Callable[..., Any]) -> Flags:
+    # Most measures have one metric, of which a large run need not copy the flags.
+    return flags[0] if len(flags) == 1 else np.asarray(join(flags, axis=0))
 
 
 def prepare(
@@ -130,7 +135,7 @@ def observe_samples(
             Column(metric.scores.values[places], metric.scores.low[places], metric.scores.high[places])
             for metric in metrics
         ),
-        lost=lost_samples(metrics)[chosen],
+        lost=lost_samples(metrics)[places],
         clusters=attributes.clusters_at(chosen),
         keys=None if attributes.keys is None else attributes.keys[places],
         monte_carlo=attributes.monte_carlo,
@@ -159,7 +164,7 @@ def keep_own_samples(
 
 def _weights(metric: ScoredMetric, chosen: Flags, end: End) -> Floats | None:
     """Return the shares of the samples' replies that the metric applies to; None if it applies to all or none of each."""
-    if not metric.scores.mixed[chosen].any():
+    if metric.scores.own_shares is None or not metric.scores.mixed[chosen].any():
         return None
     shares = metric.scores.shares
     return (shares.observed if end == "observed" else shares.with_lost)[chosen]

@@ -8,7 +8,8 @@ import numpy as np
 
 from pytest_crucible.measures.row import End, Measured, Observations, Prepared, counted_clusters, no_data
 from pytest_crucible.records import Measure, MetricFacts
-from pytest_crucible.stats.estimating import estimate_chances
+from pytest_crucible.stats.estimating import estimate_chances_of
+from pytest_crucible.stats.inputs import Observed, declare_arm
 
 
 def prepare(observations: Observations, end: End) -> Prepared:
@@ -31,8 +32,14 @@ def estimate(prepared: Prepared, level: float) -> Measured:
     """Return the mean with the interval of its two one-sided bounds."""
     if not len(prepared.values):
         return no_data(prepared)
-    mean = estimate_chances(prepared.values, level, prepared.clusters)
-    return Measured(mean.estimate, mean.interval, counted_clusters(prepared.clusters), mean.method)
+    arm = declare_arm(prepared.values, kind="binary", bounds=prepared.bounds, clusters=prepared.clusters)
+    return describe_chances(arm, level, counted_clusters(prepared.clusters))
+
+
+def describe_chances(arm: Observed, level: float, groups: int | None) -> Measured:
+    """Return the mean of chances that are checked already with the interval of its two one-sided bounds."""
+    mean = estimate_chances_of(arm, level)
+    return Measured(mean.estimate, mean.interval, groups, mean.method)
 
 
 def check(measure: Measure, facts: Sequence[MetricFacts]) -> str:

@@ -1,4 +1,4 @@
-"""Means, rates and counts of more samples than fit into memory, and their differences.
+"""Means, rates, counts and chances of more samples than fit into memory, and their differences.
 
 A batch is what a row of the table prepares of whole samples. Order and split of the batches change no bit of a result. Nothing is
 planned from a stream, and it has no effect sizes.
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from pytest_crucible.measures.draws import describe_chances
 from pytest_crucible.measures.means import (
     as_bounded_total,
     as_total,
@@ -23,7 +24,7 @@ from pytest_crucible.measures.means import (
 from pytest_crucible.measures.ratios import claim_geometric_means, without_relative_rounding
 from pytest_crucible.measures.row import Difference, Floats, Measured, Numbers, Prepared, no_bounds, no_data
 from pytest_crucible.measures.stream_limits import refusal
-from pytest_crucible.measures.table import GEOMETRIC, comparison_row
+from pytest_crucible.measures.table import GEOMETRIC, STATISTICS, comparison_row
 from pytest_crucible.measures.values import numeric, without_rounding
 from pytest_crucible.records import BoundedValue, Contrast, Measure, MetricFacts
 from pytest_crucible.stats.arrays import round_difference
@@ -38,7 +39,7 @@ UNEVEN = "samples have unequal numbers of replies"
 
 @dataclass(slots=True)
 class MeanStream:
-    """A mean, a rate or a count of one arm, at one end of the lost samples."""
+    """A mean, a rate, a count or the mean of chances of one arm, at one end of the lost samples."""
 
     measure: Measure
     template: Prepared | None = None
@@ -117,6 +118,8 @@ class MeanStream:
             return Measured(None, None, None, self.problem)
         arm = self._arm()
         groups = arm.groups if self.template.clusters is not None else None
+        if STATISTICS[self.measure.statistic].chances is not None:
+            return describe_chances(arm, level, groups)
         mean = describe_mean(arm, level, self.template.bounds, groups)
         return as_total(mean, self.replies) if self.measure.statistic == "count" else mean
 

@@ -14,7 +14,7 @@ from pytest_crucible.measures.table import OF_MEANS, STATISTICS, comparison_row
 from pytest_crucible.records import BoundedValue, Contrast, Measure, MetricFacts
 
 _QUANTILE = "quantile"
-_STREAMED = ("mean", "rate", "count", _QUANTILE)
+_STREAMED = ("mean", "rate", "count", "pass^", "pass@", _QUANTILE)
 
 
 def stream_problem(measure: Measure, facts: MetricFacts, *, clustered: bool = False, replies: int = 1) -> str:

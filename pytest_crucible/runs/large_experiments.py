@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pytest_crucible.analyse.streamed import StreamedInputs
 
 
-BATCH = 2**17
-"""Replies of a batch in all arms: its arrays take a few MiB, and a call of numpy is long beside its own cost."""
+BATCH = 2**18
+"""Replies of a batch in all arms: its arrays take some MiB, and a call of numpy is long beside its own cost."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -195,15 +195,15 @@ def estimate_chances(values: npt.ArrayLike, level: float, clusters: Labels | Non
 
     Where one sample in ten is flaky, and others always pass, Student's t covers the truth of pass@3 in 75 to 86 % of runs.
     """
-    chances = np.asarray(values, dtype=np.float64)
-    plain = estimate(chances, kind="binary", bounds=(0.0, 1.0), clusters=clusters, alpha=1 - level)
-    if np.isin(chances, (0.0, 1.0)).all():
+    return estimate_chances_of(declare_arm(values, kind="binary", bounds=(0.0, 1.0), clusters=clusters), level)
+
+
+def estimate_chances_of(arm: Observed, level: float) -> EstimateResult:
+    """Return what `estimate_chances` does of chances that are checked already."""
+    plain = estimate_arm(arm, 1 - level)
+    if arm.kind == "binary":
         return plain
-    alpha = (1 - level) / 2
-    lower, upper = (
-        mean_bound(chances, kind="binary", bounds=(0.0, 1.0), clusters=clusters, alpha=alpha, side=side)
-        for side in get_args(Side)
-    )
+    lower, upper = (bound_arm(arm, (1 - level) / 2, side) for side in get_args(Side))
     if lower.value is None or upper.value is None:
         return replace(plain, interval=None, note=lower.note or upper.note)
     interval = Interval(low=lower.value, high=upper.value, level=level, method=lower.method)

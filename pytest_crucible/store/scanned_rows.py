@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -25,9 +25,9 @@ ANSWERED, FAILED, SKIPPED = 0, 1, 2
 class ScannedRows:
     """The replies, observations and losses of a run: each is scanned once, in the order of positions."""
 
-    def __init__(self, store: RunStore, run: str, positions: int) -> None:
-        """`positions` are read at a time."""
-        self.metrics: dict[str, int] = {}
+    def __init__(self, store: RunStore, run: str, positions: int, metrics: Iterable[str]) -> None:
+        """`positions` are read at a time; those of `metrics` are numbered in their order, before all others."""
+        self.metrics = {name: number for number, name in enumerate(metrics)}
         """A number for each metric, which is in the column `metric`."""
         self._scans = {
             table.name: _Scan(scan_rows(store, run, table, (*_UNIT, *columns), positions=positions), read)
@@ -38,9 +38,9 @@ class ScannedRows:
             )
         }
 
-    def pop_until(self, stop: int) -> Mapping[str, Columns]:
-        """Return the rows of each table below a position, without those that were returned before."""
-        return {name: scan.pop_until(stop) for name, scan in self._scans.items()}
+    def pop_until(self, table: str, stop: int) -> Iterator[Columns]:
+        """Yield the rows of a table below a multiple of the positions, without those that were returned before."""
+        return self._scans[table].pop_until(stop)
 
     def close(self) -> None:
         """Return the connections of the scans, which may not have ended."""
@@ -48,7 +48,7 @@ class ScannedRows:
             scan.ranges.close()
 
     def _read_values(self, rows: pa.Table) -> Columns:
-        metrics = rows["metric"].unify_dictionaries().combine_chunks()
+        metrics = rows["metric"].combine_chunks()
         numbers = [self.metrics.setdefault(name, len(self.metrics)) for name in metrics.dictionary.to_pylist()]
         codes = np.array(numbers, dtype=np.int64)[metrics.indices.to_numpy()]
         return {"metric": codes, "value": rows["value"].to_numpy()}
@@ -64,23 +64,18 @@ def _read_texts(rows: pa.Table) -> Columns:
 
 
 class _Scan:
-    """The rows of one table, of which those below a position are taken."""
+    """The rows of one table, range by range."""
 
     def __init__(self, ranges: Iterator[tuple[int, Any]], read: Callable[[Any], Columns]) -> None:
         self.ranges = cast("Generator[tuple[int, Any], None, None]", ranges)
-        self._read, self._last = read, -1
-        self._rows: list[Columns] = []
+        self._read = read
+        self._following: tuple[int, Any] | None = None
 
-    def pop_until(self, stop: int) -> Columns:
-        while self._last < stop - 1 and (following := next(self.ranges, None)) is not None:
-            self._last, rows = following
-            units = {name: rows[name].to_numpy() for name in _UNIT}
-            self._rows.append({**units, **self._read(rows)})
-        if not self._rows:
-            return {}
-        rows_so_far = self._rows[0]
-        if len(self._rows) > 1:
-            rows_so_far = {name: np.concatenate([part[name] for part in self._rows]) for name in self._rows[0]}
-        inside = rows_so_far["position"] < stop
-        self._rows = [] if inside.all() else [{name: column[~inside] for name, column in rows_so_far.items()}]
-        return rows_so_far if not self._rows else {name: column[inside] for name, column in rows_so_far.items()}
+    def pop_until(self, stop: int) -> Iterator[Columns]:
+        while (following := self._following or next(self.ranges, None)) is not None:
+            self._following = following
+            last, rows = following
+            if last >= stop:
+                return
+            self._following = None
+            yield {**{name: rows[name].to_numpy() for name in _UNIT}, **self._read(rows)}

@@ -60,6 +60,8 @@ def test_a_tool_is_recorded_with_its_arguments_and_its_result(suite):
             with pytest.raises(TypeError):
                 tool()
             endpoint.tool_result("<page>")
+            todo = ["eat"]
+            assert endpoint.tool("pop")(lambda items: items.pop())(todo) == "eat"
             return sampler.generate(sample.input)
         """,
     ).assert_outcomes(passed=1)
@@ -72,6 +74,7 @@ def test_a_tool_is_recorded_with_its_arguments_and_its_result(suite):
     assert rows[1]["error"] == "KeyError: 2"
     assert "TypeError" in rows[2]["error"]
     assert json.loads(rows[3]["result"]) == "<page>"
+    assert json.loads(journal(suite)[4]["arguments"]) == {"items": ["eat"]}
     assert not any(row["is_replayed"] for row in rows)
 
 

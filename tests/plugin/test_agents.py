@@ -435,7 +435,7 @@ CROSSING = (
 
 @pytest.mark.slow
 def test_of_a_thousand_units_no_call_is_stored_at_another_one(suite):
-    """Of 64 agents at a time, with threads, tasks and processes."""
+    """The agents run 64 at a time, with threads, tasks and processes."""
     suite.script(SCRIPT.replace("str(eval(text)) if text[0].isdigit() else text", "text"))
     suite.write_rows("questions.jsonl", [{"id": f"q{k}", "input": "x", "expected": f"q{k}"} for k in range(1000)])
     suite.test(CROSSING)

@@ -8,8 +8,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import sqlite3
+import textwrap
 import time
 from pathlib import Path
 from threading import Thread
@@ -72,13 +74,15 @@ def sums(suite):
     return suite
 
 
-def run(cluster: Cluster, suite: Any, *arguments: str, name: str = "run") -> tuple[int, str, dict[str, Any]]:
+def run(
+    cluster: Cluster, suite: Any, *arguments: str, name: str = "run", compare: str = "fair"
+) -> tuple[int, str, dict[str, Any]]:
     """Run a session on the first machine. Return exit status, output and JSON."""
     result = cluster.run(
         cluster.machines[0],
         *ALONE,
         "--crucible-adapter=good",
-        "--compare=fair",
+        f"--compare={compare}",
         f"--crucible-json={name}.json",
         f"--crucible-store={name}.db",
         *arguments,
@@ -177,6 +181,71 @@ def test_a_cluster_that_cannot_be_reached_is_refused_before_a_request(cluster, s
 
     assert status == 4
     assert "Ray at 10.77.0.1:9 cannot be reached" in output
+
+
+def test_reports_of_workers_are_shown_with_their_nodes(cluster, sums):
+    conftest = """
+        from pytest_crucible.metrics.models import scorers
+
+        IS_WORKER = "ray::" in open("/proc/self/cmdline").read()
+
+        class Cutter:
+            def report(self):
+                return "entailment: 3 of 5 pairs were cut" if IS_WORKER else None
+
+        scorers._opened["cutter"] = Cutter()
+
+        def pytest_crucible_event(event):
+            raise ValueError("no dashboard")
+    """
+    (sums.path / "conftest.py").write_text(textwrap.dedent(conftest))
+
+    status, output, _ = run(cluster, sums, "--crucible-executor=auto?per_node=2")
+
+    assert status == 0, output
+    (node,) = read_store(sums, "run", "SELECT DISTINCT node FROM blocks")[0]
+    assert output.count(f"{node}: entailment: 3 of 5 pairs were cut") == 1
+    assert output.count("no dashboard") == 1
+
+
+def test_a_stored_run_is_the_baseline_of_workers(cluster, sums):
+    """Each session has a copy of the store with that run."""
+    _, _, stored = run(cluster, sums, name="first")
+    compare = f"run:{stored['run']['id']}"
+    for name in ("plain", "run"):
+        shutil.copy(sums.path / "first.db", sums.path / f"{name}.db")
+    plain_status, _, plain = run(cluster, sums, name="plain", compare=compare)
+
+    status, output, document = run(cluster, sums, "--crucible-executor=auto", compare=compare)
+
+    assert status == plain_status, output
+    assert without_times(document) == without_times(plain)
+
+
+def test_a_run_on_workers_stops_early_as_a_plain_one_does(cluster, sums):
+    _, _, plain = run(cluster, sums, "--crucible-stop", name="plain")
+
+    status, output, document = run(cluster, sums, "--crucible-stop", "--crucible-executor=auto")
+
+    assert status == 0, output
+    states = [[verdict["state"] for verdict in each["experiments"][0]["verdicts"]] for each in (document, plain)]
+    assert states[0] == states[1]
+
+
+def test_a_deadline_ends_the_requests_of_workers_and_resume_continues(cluster, sums):
+    sums.test(
+        TEST.replace("return await", "await asyncio.sleep(3)\n        return await").replace(
+            "import pytest", "import asyncio, pytest"
+        )
+    )
+
+    status, output, _ = run(cluster, sums, "--crucible-executor=auto?concurrency=16", "--crucible-deadline=15s")
+    (stored,) = read_store(sums, "run", "SELECT COUNT(*) FROM replies WHERE text IS NOT NULL OR text_id IS NOT NULL")[0]
+
+    assert "INTERNALERROR" not in output
+    assert 0 < stored < 2 * SAMPLES, output
+    status, output, _ = run(cluster, sums, "--crucible-executor=auto?concurrency=64", "--crucible-resume")
+    assert status == 0, output
 
 
 def test_a_worker_that_is_killed_costs_no_reply(cluster, sums):

@@ -121,7 +121,7 @@ class _Tool:
             if not self.replays:
                 row["result"] = result = self.function(*arguments, **named)
                 return result
-            key = self.journal.key(self.name, row["arguments"])
+            key = self.journal.key(self.name, self._by_name(arguments, named))
             recorded: Any = _DROPPED
             while recorded is _DROPPED:
                 future, is_first = self.journal.recordings.claim(key)
@@ -139,7 +139,7 @@ class _Tool:
             if not self.replays:
                 row["result"] = result = await self.function(*arguments, **named)
                 return result
-            key = self.journal.key(self.name, row["arguments"])
+            key = self.journal.key(self.name, self._by_name(arguments, named))
             recorded: Any = _DROPPED
             while recorded is _DROPPED:
                 future, is_first = self.journal.recordings.claim(key)
@@ -155,7 +155,9 @@ class _Tool:
     @contextmanager
     def _record(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Add a row about the call to the journal when it ends."""
-        row: dict[str, Any] = {"arguments": self._by_name(arguments, named), "result": None, "is_replayed": False}
+        # At once: the function may change them.
+        sent = plain(self._by_name(arguments, named))
+        row: dict[str, Any] = {"arguments": sent, "result": None, "is_replayed": False}
         begun, start, error_text = time.time(), time.monotonic(), ""
         try:
             yield row
@@ -163,10 +165,8 @@ class _Tool:
             error_text = f"{type(error).__name__}: {error}"
             raise
         finally:
-            row = {name: plain(value) for name, value in row.items()}
-            self.journal.add(
-                {"name": self.name, **row, "error": error_text, "begun": begun, "seconds": time.monotonic() - start}
-            )
+            row |= {"result": plain(row["result"]), "error": error_text}
+            self.journal.add({"name": self.name, **row, "begun": begun, "seconds": time.monotonic() - start})
 
     def _by_name(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         try:

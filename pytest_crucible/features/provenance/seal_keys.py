@@ -6,7 +6,8 @@ import json
 import zlib
 from array import array
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate
+from operator import sub
 from typing import Any, NamedTuple
 
 from pytest_crucible.records.errors import StoreError
@@ -68,7 +69,7 @@ def _pack_column(values: Sequence[Any]) -> Any:
     if values.count(first) == len(values):
         return first
     if isinstance(first, int):
-        return {"steps": [first, *(after - before for before, after in pairwise(values))]}
+        return {"steps": [first, *map(sub, values[1:], values)]}
     return list(values)
 
 

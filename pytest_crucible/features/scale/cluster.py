@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import secrets
+import shutil
 import signal
 import socket
 import threading
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_crucible.features.scale.executor_options import MODE, SCHEME, ExecutorOptions
+from pytest_crucible.features.scale.process_folder import open_process_folder
 from pytest_crucible.features.scale.suite_files import suite_environment
 from pytest_crucible.records.errors import SpecError
 
@@ -47,7 +49,10 @@ class Cluster:
     options: ExecutorOptions
     environment: Mapping[str, str | None]
     """The variables that connecting has changed, with their values before."""
+    folder: Path | None
+    """The files of Ray where the cluster is ours; they go with it."""
     workers: list[Worker] = field(default_factory=list)
+    is_lost: bool = False
 
     def start_workers(self, order: Mapping[str, Any], keys: Mapping[str, str], resources: Mapping[str, float]) -> None:
         """Start the workers on all live nodes.
@@ -103,29 +108,43 @@ class Cluster:
         """End the workers and the connection, and the cluster itself if it is ours. Idempotent."""
         import ray
 
-        if ray.is_initialized():
+        if ray.is_initialized() and not self.is_lost:
             for worker in self.workers:
                 with contextlib.suppress(Exception):
                     ray.kill(worker.actor)
             ray.shutdown()
         self.workers.clear()
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
         _restore(self.environment)
+
+
+def head_address() -> tuple[str, int] | None:
+    """Return the host and port of the head of the connected cluster; None for a driver outside of the cluster."""
+    import ray
+
+    if ray.util.client.ray.is_connected():
+        return None
+    host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")
+    return host.strip("[]"), int(port)
 
 
 def connect(options: ExecutorOptions, root: Path) -> Cluster:
     """Return the connected cluster; `root` has the suite. Raises SpecError where Ray cannot be used."""
     environment = _set_environment(options)
+    # The paths of Ray's sockets have at most 107 characters, of which it needs 65: TMPDIR may be too long.
+    folder = open_process_folder("crucible-ray", "/tmp") if options.is_local else None
     import ray
 
     try:
         _check_reachable(options)
         with _quiet(), _same_signals():
-            _init(ray, options, root)
+            _init(ray, options, root, folder)
     except BaseException:
         ray.shutdown()
         _restore(environment)
         raise
-    return Cluster(options, environment)
+    return Cluster(options, environment, folder)
 
 
 def _set_environment(options: ExecutorOptions) -> dict[str, str | None]:
@@ -133,11 +152,15 @@ def _set_environment(options: ExecutorOptions) -> dict[str, str | None]:
     values = {
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        # Else a late call of a thread would connect again, or start another Ray.
+        "RAY_ENABLE_AUTO_CONNECT": "0",
         "RAY_BACKEND_LOG_LEVEL": "error",
     }
     if options.is_local:
         # Ray gives its workers the lowest priority, and those of a run are not work of the background.
         values["RAY_worker_niceness"] = "0"
+        # It gives up its own start after 30 s, which a busy machine needs.
+        values |= {"RAY_raylet_start_wait_time_s": "120", "RAY_agent_register_timeout_ms": "120000"}
         # Without a token any user of the machine could run code in the workers.
         values |= {MODE: "token", TOKEN: secrets.token_hex(32)}
     before = {name: os.environ.get(name) for name in values}
@@ -165,18 +188,18 @@ def _check_reachable(options: ExecutorOptions) -> None:
         ) from None
 
 
-def _init(ray: Any, options: ExecutorOptions, root: Path) -> None:
+def _init(ray: Any, options: ExecutorOptions, root: Path, folder: Path | None) -> None:
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
     place = options.address.removeprefix(SCHEME)
     try:
-        if options.is_local:
-            ray.init(address="local", num_cpus=1, include_dashboard=False, **quiet)
+        if folder is not None:
+            ray.init(address="local", num_cpus=1, include_dashboard=False, _temp_dir=str(folder), **quiet)
         else:
             ray.init(options.address, runtime_env=suite_environment(root), **quiet)
     except Exception as error:  # Ray itself raises Exception where a process of its own does not start
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
-        if options.is_local:
-            raise SpecError(f"Ray could not be started here ({first}): see its logs below /tmp/ray") from None
+        if folder is not None:
+            raise SpecError(f"Ray could not be started here ({first}): see its logs below {folder}") from None
         raise SpecError(f"Ray at {place} cannot be used ({first}): {_remedy(str(error))}") from None
     if os.environ.get(MODE) != "token":
         raise SpecError(no_token_sentence(options))
@@ -206,11 +229,15 @@ def _same_signals() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep Ray's own log lines from pytest's terminal."""
+    """Keep Ray's own log lines from pytest's terminal: those of Python, and those that its C++ writes to the descriptor."""
     logger = logging.getLogger("ray")
-    before = logger.level
+    before, stderr, nowhere = logger.level, os.dup(2), os.open(os.devnull, os.O_WRONLY)
     logger.setLevel(logging.ERROR)
+    os.dup2(nowhere, 2)
     try:
         yield
     finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
+        os.close(nowhere)
         logger.setLevel(before)

@@ -15,6 +15,7 @@ from pytest_crucible.features.scale.cluster import Worker
 from pytest_crucible.features.scale.deliveries import Deliveries, HeldBlock
 from pytest_crucible.features.scale.held_blocks import stored_rows
 from pytest_crucible.features.scale.leases import forget_worker
+from pytest_crucible.features.scale.run_watch import ClusterLost, RunWatch, result_of
 from pytest_crucible.features.scale.tables import blocks
 from pytest_crucible.features.scale.worker_session import BlockCall
 from pytest_crucible.records.errors import CrucibleError
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
 
 WINDOW = 3
 """Blocks that a worker has at a time: one more than it sends, so that it never waits for the driver."""
-PING_S = 2.0
-SILENT_S = 10.0
-"""Seconds without an answer after which a worker counts as lost. Ray notices a node that was cut off only after a minute."""
 LAST_WRITES_S = 3.0
 """Seconds for the rows that workers hold when a session is interrupted, which waits for five."""
 GONE_S = 300.0
@@ -68,28 +66,11 @@ class Dealing:
             most_ahead=WINDOW * len(self._workers) if in_order else None,
             seed=f"{self._seed} {sent.experiment.plan.nodeid} {sent.number}",
         )
-        pings = [asyncio.create_task(self._watch(worker)) for worker in self._workers]
         try:
-            await _Round(self._run, self._workers, queue, sent, call, self._add_tallies, results).run()
+            async with RunWatch(self._run, self._workers) as watch:
+                await _Round(self._run, self._workers, queue, sent, call, self._add_tallies, results).run(watch)
         finally:
             self._last_number = queue.last_number
-            for ping in pings:
-                ping.cancel()
-
-    async def _watch(self, worker: Worker) -> None:
-        """Note when a worker does not answer, and when it does again."""
-        import ray
-
-        while True:
-            try:
-                await asyncio.wait_for(_result(worker.actor.ping.remote()), SILENT_S)
-                # A new process gets no block before it has planned the suite, and none at all if it has another one.
-                if worker.is_lost and not worker.holder:
-                    worker.holder = (await _result(worker.actor.plan.remote()))["holder"]
-                worker.is_lost = not worker.holder
-            except (ray.exceptions.RayError, TimeoutError, ConnectionError):
-                worker.is_lost = True
-            await asyncio.sleep(PING_S)
 
 
 class _Round:
@@ -113,17 +94,19 @@ class _Round:
         """Blocks of workers that did not answer, and that are dealt again; their results may still come first."""
         self._lived_at = time.monotonic()
 
-    async def run(self) -> None:
+    async def run(self, watch: RunWatch | None = None) -> None:
         """Send all blocks. Raises what `Dealing.send` raises."""
         try:
             while not self._is_done:
+                if watch is not None:
+                    watch.check()
                 self._deal()
                 self._deliveries.begin(is_last=not self._tasks)
                 if self._is_done:
                     break
                 await self._wait()
         except ConnectionError as error:  # of Ray's client, whose head has died or cannot be reached
-            raise CrucibleError(f"the connection to Ray is lost ({error}): continue with --crucible-resume") from None
+            raise ClusterLost(f"the connection to Ray is lost ({error}): continue with --crucible-resume") from None
         except BaseException:
             await self._enter_held()
             raise
@@ -149,14 +132,14 @@ class _Round:
         live, now = [worker for worker in self._workers if not worker.is_lost], time.monotonic()
         self._lived_at = now if live else self._lived_at
         if now - self._lived_at > GONE_S:
-            raise CrucibleError(
+            raise ClusterLost(
                 f"no worker of the cluster has answered for {GONE_S:.0f} s: see `ray status`, and --crucible-resume"
             )
         for _ in range(0 if self._sent.writer.behind() else WINDOW):
             for worker in live:
                 if self._in_flight(worker) < WINDOW and (block := self._queue.pop()) is not None:
                     number = None if self._results is None else block.number
-                    call = _result(worker.actor.run_block.remote(asdict(self._call()), block.units, number))
+                    call = result_of(worker.actor.run_block.remote(asdict(self._call()), block.units, number))
                     self._tasks[asyncio.ensure_future(call)] = worker, block
 
     def _in_flight(self, worker: Worker) -> int:
@@ -281,7 +264,3 @@ class _Round:
             "retries": facts["retries"],
             "dealt": block.dealt,
         }
-
-
-async def _result(reference: Any) -> Any:
-    return await asyncio.wrap_future(reference.future())

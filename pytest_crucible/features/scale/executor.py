@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import asdict
 from functools import partial
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_crucible import sandbox
 from pytest_crucible.adapters.feature_rows import find_pending
 from pytest_crucible.features.scale.cluster import Cluster, connect, no_token_sentence
 from pytest_crucible.features.scale.dealing import Dealing, WorkerProblem
@@ -20,10 +22,12 @@ from pytest_crucible.features.scale.executor_options import ExecutorOptions, par
 from pytest_crucible.features.scale.leases import close_shared, share_by_workers
 from pytest_crucible.features.scale.node_servers import compare_node_servers
 from pytest_crucible.features.scale.results import RESULTS_PLUGIN, ResultsPlugin
+from pytest_crucible.features.scale.run_watch import ClusterLost
 from pytest_crucible.features.scale.suite_facts import experiment_facts, version_facts
 from pytest_crucible.features.scale.suite_files import key_variables
 from pytest_crucible.features.scale.vllm_kind import missing_resources, worker_resources
 from pytest_crucible.features.scale.worker_session import BlockCall, WorkerOrder
+from pytest_crucible.metrics.models.scorers import scorer_reports
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.session.experiment import ExperimentRun, SentRound
@@ -48,8 +52,8 @@ def open_executor(session: CrucibleSession) -> Executor:
         cluster = connect(options, session.config.rootpath)
         session.resources.on_close(cluster.close)
         executor = Executor(session, options, cluster)
-        session.resources.on_close(executor.close)
         executor.share()
+        session.resources.on_close(executor.close)
     except CrucibleError as error:
         raise pytest.UsageError(session.state.hide(str(error))) from None
     return executor
@@ -64,6 +68,7 @@ class Executor:
         self._following: str | None = None
         self._runs = 0
         self._dealings: dict[int, Dealing] = {}
+        self.lost: ClusterLost | None = None
         self.results: ResultsPlugin | None = session.config.pluginmanager.get_plugin(RESULTS_PLUGIN)
 
     def share(self) -> None:
@@ -93,11 +98,12 @@ class Executor:
         """Start the workers, and compare their suites with this one."""
         if collection.problems or not (collection.experiments and collection.spends):
             return
-        resources = worker_resources(opened.adapter for opened in collection.opened_arms if opened.adapter is not None)
+        adapters = [opened.adapter for opened in collection.opened_arms if opened.adapter is not None]
+        resources = worker_resources(adapters)
         collection.problems += missing_resources(self._cluster.node_resources(), resources)
         collection.problems += [] if self.results is None else self.results.put_probe()
         if not collection.problems:
-            keys = key_variables(self._session.config.rootpath)
+            keys = key_variables(self._session.config.rootpath, adapters)
             self._cluster.start_workers(asdict(self._order(collection)), keys, resources)
             collection.problems += dict.fromkeys(self._wait_until_planned())
 
@@ -113,6 +119,7 @@ class Executor:
             input=_feature_input(config),
             concurrency=self._options.concurrency or self._session.settings.concurrency,
             workers=self._count_workers(),
+            runs_code=sandbox.is_allowed(),
             versions=version_facts(),
             results=self.results.results.root if self.results is not None else "",
             probe=self.results.probe if self.results is not None else "",
@@ -158,10 +165,28 @@ class Executor:
         self._session.messages.problems.append(sentence)
 
     def _end_run(self, number: int) -> None:
+        """End a run on the workers, and show what their scorers and listeners report."""
+        import ray
+
+        own, nodes = scorer_reports(), defaultdict[str, list[str]](list)
         # Without the connection, the workers end, too.
         with contextlib.suppress(ConnectionError):
-            for worker in self._cluster.workers:
-                worker.actor.end_run.remote(number)
+            live = [worker for worker in self._cluster.workers if not worker.is_lost]
+            nodes_of = {worker.actor.end_run.remote(number): worker.node for worker in live}
+            for call in ray.wait([*nodes_of], num_returns=len(live), timeout=REPORT_S)[0] if live else ():
+                with contextlib.suppress(ray.exceptions.RayError):
+                    reports, failures = ray.get(call)
+                    self._session.messages.add_complaints(failures)
+                    for report in reports:
+                        nodes[report].append(nodes_of[call])
+        self._session.messages.lines += [
+            *own,
+            *(
+                f"{', '.join(sorted(set(names)))}: {sentence}"
+                for sentence, names in nodes.items()
+                if sentence not in own
+            ),
+        ]
 
     def dealing(self, key: int) -> Dealing:
         """Return the dealing of an experiment's blocks, whose numbers go on in later stages. `key` is the store's."""
@@ -185,7 +210,9 @@ class Executor:
         """End the workers' sessions, and the connection."""
         import ray
 
-        if not ray.is_initialized():
+        # Ray ends the process of a cluster that is lost when Python exits, before Python writes out what it holds.
+        self._session.config.get_terminal_writer().flush()
+        if self.lost is not None or not ray.is_initialized():
             return
         with contextlib.suppress(ConnectionError, ray.exceptions.RayError):
             calls = [worker.actor.close.remote() for worker in self._cluster.workers if not worker.is_lost]
@@ -193,6 +220,10 @@ class Executor:
             if calls:
                 ray.wait(calls, num_returns=len(calls), timeout=CLOSE_S)
             close_shared(self._session.run)
+
+    def lose_cluster(self, error: ClusterLost) -> None:
+        """Send nothing more, and leave the connection: Ray would end this process, with what it has not printed."""
+        self.lost, self._cluster.is_lost = error, True
 
     def block_call(self, run: int, sent: SentRound, needs_calls: bool) -> BlockCall:
         """Return the facts of the run that workers get with a block."""
@@ -216,6 +247,8 @@ def _feature_input(config: pytest.Config) -> dict[str, Any]:
 
 
 CLOSE_S = 20.0
+REPORT_S = 10.0
+"""Seconds within which workers report at the end of an experiment. A report is worth no longer wait."""
 
 
 class _RunSender:
@@ -229,8 +262,13 @@ class _RunSender:
         needs_calls = any(sent.watch.answered)
         dealing = self._executor.dealing(sent.key)
         call = partial(self._executor.block_call, self._number, sent, needs_calls)
+        if self._executor.lost is not None:
+            raise self._executor.lost
         try:
             await dealing.send(sent, call, self._results, in_order=self._in_order)
+        except ClusterLost as error:
+            self._executor.lose_cluster(error)
+            raise
         except WorkerProblem as error:
             # An error of the configuration, though it is known only now.
             self._executor.add_problem(str(error))

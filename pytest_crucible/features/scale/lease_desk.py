@@ -24,6 +24,9 @@ class LeaseDesk:
         self._servers: defaultdict[str, LimitLeases] = defaultdict(LimitLeases)
         self._budgets: defaultdict[str, BudgetLeases] = defaultdict(BudgetLeases)
 
+    def ping(self) -> None:
+        """Return: the process is alive."""
+
     def exchange(self, worker: str, reports: Mapping[str, LimitReport | SpendReport]) -> dict[str, Share | SpendAnswer]:
         """Record the reports of a worker and return its new leases, by the same names."""
         now = time.monotonic()

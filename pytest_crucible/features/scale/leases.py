@@ -5,7 +5,6 @@ The actors belong to the process that first calls `share_by_workers`, the driver
 
 from __future__ import annotations
 
-import contextlib
 import secrets
 from collections.abc import Mapping
 from functools import cache
@@ -60,13 +59,18 @@ def forget_worker(run: str, worker: str) -> None:
     ray.get(_shares_of(run).desk.forget.remote(worker))
 
 
+def shared_actors(run: str) -> list[Any]:
+    """Return the actors of a run, which the driver has opened."""
+    shares = _shares_of(run)
+    return [shares.desk, shares.reply_desk]
+
+
 def close_shared(run: str) -> None:
-    """End the actor of a run. Called by the driver."""
+    """End the actors of a run. Called by the driver that has opened them."""
     import ray
 
-    for name in (f"crucible-{run}-limits", f"crucible-{run}-replies"):
-        with contextlib.suppress(ValueError):  # not opened
-            ray.kill(ray.get_actor(name))
+    for actor in shared_actors(run):
+        ray.kill(actor)
     _shares_of.cache_clear()
 
 

@@ -25,6 +25,9 @@ class ReplyDesk:
         self._answers: dict[int, asyncio.Future[Any]] = {}
         self._number = 0
 
+    async def ping(self) -> None:
+        """Return: the process is alive."""
+
     async def query(self, method: str, *arguments: Any) -> Any:
         """Return the driver's answer. Raises StoreError."""
         self._number += 1

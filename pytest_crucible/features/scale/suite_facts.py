@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -79,4 +80,7 @@ def missing_test(node: str, nodeid: str, problems: Sequence[str]) -> str:
     if not problems:
         return f"{node} has no test {nodeid}: {_COMMIT}"
     file = _MISSING_FILE.search(problems[0])
-    return f"{node} has no {file['path'] or file['opened']}: copy it there" if file else f"{node}: {problems[0]}"
+    if file is None:
+        return f"{node}: {problems[0]}"
+    path = (file["path"] or file["opened"]).removeprefix(f"{os.getcwd()}{os.sep}")
+    return f"{node} has no {path}: copy it there"

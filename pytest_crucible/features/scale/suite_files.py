@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from pytest_crucible.adapters.config_tables import read_table
+from pytest_crucible.records import Adapter
 
 _LEFT_OUT = [".git", ".crucible", ".venv", "venv", "node_modules", "__pycache__", "*.db", "*.db-*", ".tox", ".*_cache"]
 MOST_BYTES = 100 * 2**20
 """Larger files are left out: Ray takes 512 MiB in all, and a dataset of this size belongs on the nodes."""
-_USUAL = ("OPENAI_API_KEY", "TINKER_API_KEY", "HF_TOKEN")
-"""Variables that adapters read without naming them."""
+_USUAL = (
+    *("OPENAI_API_KEY", "TINKER_API_KEY", "TINKER_BASE_URL", "HF_TOKEN"),
+    *("CRUCIBLE_CACHE", "CRUCIBLE_TINKER_BASE"),
+)
+"""Variables that adapters read without naming them, and options that a node has to have like the driver."""
 _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 
 
@@ -26,9 +30,13 @@ def suite_environment(root: Path) -> dict[str, Any]:
     return {"working_dir": str(root), "excludes": [*_LEFT_OUT, *large]}
 
 
-def key_variables(root: Path) -> dict[str, str]:
-    """Return the environment variables that adapters and scorers refer to, with their values. Raises SpecError."""
-    names = {*_USUAL, *_find_names({name: read_table(root, name) for name in ("adapters", "scorers", "guards")})}
+def key_variables(root: Path, adapters: Iterable[Adapter]) -> dict[str, str]:
+    """Return the environment variables that adapters, scorers and guards refer to, with their values. Raises SpecError.
+
+    `adapters` are those of the session, which may be named on the command line alone.
+    """
+    tables = {name: read_table(root, name) for name in ("adapters", "scorers", "guards")}
+    names = {*_USUAL, *_find_names([tables, *(adapter.options for adapter in adapters)])}
     return {name: os.environ[name] for name in sorted(names) if name in os.environ}
 
 

@@ -72,11 +72,11 @@ class SuiteWorker:
             return {"numbers": [], "problem": "", "parts": [], "replaced": []}, []
         return self._held.write(run, numbers, is_entered=is_entered, is_last=is_last)
 
-    def end_run(self, run: int) -> None:
-        """End an experiment."""
-        self._session.end_run(run)
+    def end_run(self, run: int) -> tuple[list[str], list[str]]:
+        """End an experiment, and return the reports of its scorers, and sentences on listeners that have raised."""
         if self._held is not None:
             self._held.end_run(run)
+        return self._session.end_run(run)
 
     def close(self) -> None:
         """End the session."""

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import queue
-import tempfile
+import shutil
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_crucible import sandbox
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.features.scale.leases import share_by_workers
 from pytest_crucible.features.scale.node_servers import Models, read_node_servers
+from pytest_crucible.features.scale.process_folder import open_process_folder
 from pytest_crucible.features.scale.suite_facts import (
     experiment_facts,
     missing_test,
@@ -27,10 +29,12 @@ from pytest_crucible.features.scale.suite_facts import (
     version_problems,
 )
 from pytest_crucible.features.scale.worker_units import BlockRows, OpenBlock, UnitSource
+from pytest_crucible.metrics.models.scorers import scorer_reports
 from pytest_crucible.records import Plan, Unit
 from pytest_crucible.records.serialize import from_plain
 from pytest_crucible.sample.engine import MOST_OPEN, Deadline, Progress, run_units
 from pytest_crucible.sample.loop import DaemonThreads
+from pytest_crucible.sandbox.pool import VARIABLE
 from pytest_crucible.session.call import Call, ScoredUnits
 from pytest_crucible.session.events import with_sample_spans
 from pytest_crucible.session.experiment import Experiment, ExperimentRun
@@ -66,6 +70,8 @@ class WorkerOrder:
     """Facts that features pass to the workers of a session."""
     concurrency: int
     workers: int
+    runs_code: bool
+    """Whether the driver's user lets code run that a model wrote."""
     versions: Mapping[str, str]
     results: str
     """The place of Parquet parts; empty without one."""
@@ -140,7 +146,7 @@ class WorkerSession:
         self._collection_errors: list[str] = []
         self._fixture_error = ""
         self.rows = BlockRows()
-        self._folder = tempfile.TemporaryDirectory(prefix="crucible-worker-")
+        self._folder = open_process_folder("crucible-worker")
         self._thread = threading.Thread(target=self._run_pytest, name="pytest", daemon=True)
         self._thread.start()
 
@@ -182,11 +188,16 @@ class WorkerSession:
         tallies = [] if cache is None else [(*place, cache.tallies.pop(place)) for place in tuple(cache.tallies)]
         return [(nodeid, arm, asdict(tally)) for nodeid, arm, tally in tallies]
 
-    def end_run(self, run: int) -> None:
-        """End the experiment that was sent, if it is the driver's run of this number or an earlier one."""
+    def end_run(self, run: int) -> tuple[list[str], list[str]]:
+        """End the experiment that was sent, if it is the driver's run of this number or an earlier one.
+
+        Return the reports of scorers, and of listeners that have raised, since the last call.
+        """
         with self._lock:
             if self._current is not None and self._current.call.run <= run:
                 self._end_current()
+        state = self.wait_until_planned().state
+        return [*map(state.hide, scorer_reports())], [*map(state.hide, state.publisher.pop_failures())]
 
     def close(self) -> None:
         """End the session: fixtures are torn down."""
@@ -194,7 +205,7 @@ class WorkerSession:
             self._end_current()
             self._runs.put(None)
         self._thread.join()
-        self._folder.cleanup()
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _open(self, call: BlockCall) -> _Current:
         with self._lock:
@@ -226,6 +237,9 @@ class WorkerSession:
     def _run_session(self) -> None:
         from _pytest.config import _prepareconfig
 
+        if not self._order.runs_code:
+            # Else scores would depend on the node.
+            os.environ.pop(VARIABLE, None)
         config = _prepareconfig([*self._order.arguments, "--capture=sys"], [self])
         try:
             self._change_options(config.option)
@@ -258,10 +272,10 @@ class WorkerSession:
         for name in ("json", "report", "tag", "resume", "executor"):
             setattr(option, f"crucible_{name}", None)
         # pytest empties this folder, and workers of one machine would have it together.
-        option.basetemp = option.basetemp and os.path.join(self._folder.name, "basetemp")
+        option.basetemp = option.basetemp and str(self._folder / "basetemp")
         stored = [name for name in option.crucible_compare or () if name.startswith(("run:", "tag:"))]
         option.crucible_compare = [name for name in option.crucible_compare or () if name not in stored] or None
-        option.crucible_store = os.path.join(self._folder.name, "worker.db")
+        option.crucible_store = str(self._folder / "worker.db")
         option.crucible_concurrency = self._order.concurrency
 
     @pytest.hookimpl(trylast=True)
@@ -302,6 +316,10 @@ class WorkerSession:
 
     def _compare(self, experiments: Mapping[str, Experiment], problems: Sequence[str]) -> list[str]:
         sentences = [*version_problems(self._node, self._order.versions, version_facts())]
+        if self._order.runs_code and not sandbox.is_allowed():
+            sentences.append(
+                f"{self._node} does not allow code that a model wrote: set {VARIABLE}=1 there, or give --crucible-run-code"
+            )
         for nodeid, facts in self._order.experiments.items():
             if nodeid not in experiments:
                 sentences.append(self._first_problem(nodeid, problems))

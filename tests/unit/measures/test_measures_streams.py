@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_sizes import choose_examples
 
-from pytest_crucible.measures import means, percentiles, ratios
+from pytest_crucible.measures import draws, means, percentiles, ratios
 from pytest_crucible.measures.row import Column, Observations, Prepared
 from pytest_crucible.measures.statistic import MOST_REPLIES
 from pytest_crucible.measures.streams import ArmStream, PairStream, stream_problem
@@ -142,6 +142,27 @@ def test_a_target_has_the_bits_of_memory(kind, n, grouped, statistic, seed):
     )
     assert str(stream.estimate(0.95)) == str(estimate(arm, 0.95))
     assert str(stream.bound(0.05)) == str(bound(arm, 0.05))
+
+
+@given(SIZES, st.booleans(), st.sampled_from(["pass^", "pass@"]), st.booleans(), st.integers(0, 10**6))
+@settings(max_examples=choose_examples(40), deadline=None)
+def test_chances_of_draws_have_the_bits_of_memory(n, grouped, statistic, whole, seed):
+    rng = np.random.default_rng(seed)
+    groups = rng.integers(0, 1 + n // 4, n) if grouped else None
+    keys = rng.integers(0, 2**64, n, dtype=np.uint64)
+    # Of samples with two replies of three draws, or with as many replies as draws.
+    tables = [rng.integers(0, 2, n) * 1.0 if whole else rng.choice([0.0, 1 / 3, 2 / 3, 1.0], n) for _ in range(2)]
+    candidate, baseline = (prepare_arm(values, "binary", groups=groups, keys=keys) for values in tables)
+    facts = MetricFacts(name="m", kind="binary", low=0.0, high=1.0)
+    contrast = Contrast(metric="m", baseline="v1", statistic=statistic, draws=2)
+    arm, pair = ArmStream(Measure(metric="m", statistic=statistic, draws=2)), PairStream(contrast, facts)
+
+    read_in_parts(arm, n, rng, lambda part, places: part.add(choose(candidate, places)))
+    read_in_parts(pair, n, rng, lambda part, places: part.add(choose(candidate, places), choose(baseline, places)))
+
+    assert str(arm.estimate(0.95)) == str(draws.estimate(candidate, 0.95))
+    assert str(arm.bound(0.05)) == str(means.bound_mean(candidate, 0.05))
+    assert comparable(pair.difference(0.05)) == comparable(compare_in_memory(contrast, facts, candidate, baseline))
 
 
 RATE = Measure(metric="m", statistic="rate", inner_relation=">=", inner_value=0.5)

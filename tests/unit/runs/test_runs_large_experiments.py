@@ -30,10 +30,12 @@ from pytest_crucible.records import (
     Variant,
 )
 from pytest_crucible.records.datasets import AppliesTo
+from pytest_crucible.records.errors import StoreError
 from pytest_crucible.records.results import RULES_VERSION
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.report.json import run_document
 from pytest_crucible.runs.evaluate import conclude
+from pytest_crucible.store import schema
 from pytest_crucible.store.runs import RunStore
 
 SAMPLES = 130
@@ -217,6 +219,19 @@ def test_other_statistics_have_their_form_for_batches_or_none(store, text):
         check_equal(store)
 
 
+@pytest.mark.parametrize("groups", [0, 40])
+@pytest.mark.parametrize("statistic", ["pass^", "pass@"])
+def test_chances_of_draws_are_those_of_memory(store, statistic, groups):
+    targets = (parse_target(f"{statistic}2(score) >= 0.3"), parse_target(f"{statistic}3(score) >= 0.3"))
+    contrast = Contrast(metric="score", baseline="v1", statistic=statistic, draws=2)
+    shares = {"repeats": 3, "lost": 0.05, "failed": 0.05, "groups": groups}
+    store_scores(store, *KINDS["binary"], **shares, targets=targets, contrasts=(contrast,))
+
+    check_equal(store)
+    (comparison,) = conclude_run(store, most_in_memory=100).experiments[0].comparisons
+    assert comparison.evidence.observed.value is not None
+
+
 @pytest.mark.parametrize("kind", ["binary", "bounded"])
 def test_rates_of_samples_with_unequal_numbers_of_replies_are_those_of_memory_or_undecided(store, kind):
     target = parse_target("rate(score >= 0.5) >= 0.3")
@@ -299,6 +314,23 @@ def test_rows_in_parquet_parts_have_the_same_numbers(store, tmp_path):
     move_rows(store, ResultsFolder(str(tmp_path / "parts")), "first")
 
     assert document_of(conclude_run(store, most_in_memory=100)) == in_memory
+
+
+@pytest.mark.parametrize("place", [{"position": SAMPLES + 3}, {"epoch": 1}], ids=str)
+def test_a_row_of_no_planned_reply_in_parquet_parts_is_an_error_and_no_score_of_another(store, tmp_path, place):
+    pytest.importorskip("pyarrow")
+    pytest.importorskip("duckdb")
+    from pytest_crucible.store.part_moves import move_rows
+    from pytest_crucible.store.parts import ResultsFolder
+
+    store_scores(store, *KINDS["bounded"], contrasts=REGRESSION)
+    arm = store.scalar("SELECT MIN(id) FROM arms")
+    row = {"arm": arm, "position": 0, "epoch": 0, "metric": "score", "value": 0.5, "is_bool": False}
+    store.insert(schema.observations, [row | place])
+    move_rows(store, ResultsFolder(str(tmp_path / "parts")), "first")
+
+    with pytest.raises(StoreError, match="have replies that its plan does not have: restore the files"):
+        conclude_run(store, most_in_memory=100)
 
 
 def test_a_postgresql_store_has_the_same_numbers(postgresql):

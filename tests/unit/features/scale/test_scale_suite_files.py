@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pytest_crucible.features.scale.suite_files import key_variables, suite_environment
+from pytest_crucible.features.scale.suite_files import _USUAL, key_variables, suite_environment
+from pytest_crucible.records import Adapter
 
 ADAPTERS = """
 [adapters.v2]
@@ -15,12 +16,15 @@ headers = { x-team = "${TEAM_TOKEN}" }
 
 def test_the_variables_that_adapters_name_go_to_the_nodes(tmp_path, monkeypatch):
     (tmp_path / "crucible.toml").write_text(ADAPTERS)
-    for name in ("GATEWAY_KEY", "OUR_KEY", "TEAM_TOKEN", "OTHER_KEY"):
+    for name in ("GATEWAY_KEY", "OUR_KEY", "TEAM_TOKEN", "LINE_KEY", "OTHER_KEY"):
         monkeypatch.setenv(name, f"value of {name}")
-    for name in ("OPENAI_API_KEY", "TINKER_API_KEY", "HF_TOKEN"):
+    for name in _USUAL:
         monkeypatch.delenv(name, raising=False)
 
-    assert key_variables(tmp_path) == {name: f"value of {name}" for name in ("GATEWAY_KEY", "OUR_KEY", "TEAM_TOKEN")}
+    on_command_line = Adapter(name="v3", backend="openai", options={"base_url": "http://gpu-2/v1?key=$LINE_KEY"})
+
+    names = ("GATEWAY_KEY", "LINE_KEY", "OUR_KEY", "TEAM_TOKEN")
+    assert key_variables(tmp_path, [on_command_line]) == {name: f"value of {name}" for name in names}
 
 
 def test_large_files_stay_here(tmp_path):
