@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 FILES = {
+    "commits": "commit_arms commit_sessions",
     "contamination": "relevance",
     "cookbook": "",
     "cns3": "cns3",

@@ -44,13 +44,13 @@ def open_commit(adapter: Adapter, role: Role, opener: PartOpener) -> OpenedArm:
 
 def with_code(arm: Arm, code: str, *, name: str = "") -> Arm:
     """Return an arm whose identity is also that of its code: a commit, or a function in it."""
-    trainings = tuple(replace(each, identity=_joined(each.identity, code)) for each in arm.trainings)
+    trainings = tuple(replace(each, identity=_add_code(each.identity, code)) for each in arm.trainings)
     settings = {**arm.settings, "commit": code} if name else arm.settings
-    identity = _joined(arm.identity, code)
+    identity = _add_code(arm.identity, code)
     return replace(arm, name=name or arm.name, identity=identity, trainings=trainings, settings=settings)
 
 
-def _joined(identity: str, code: str) -> str:
+def _add_code(identity: str, code: str) -> str:
     return hashlib.sha256(f"{identity} {code}".encode()).hexdigest()
 
 

@@ -165,6 +165,8 @@ def main() -> None:
     channel = Channel()
     settings = channel.receive()
     child_imports.redirect_imports(settings["trees"], settings["worktree"], settings["folders"])
+    if importlib.util.find_spec("pytest") is None:
+        sys.exit("its environment has no pytest: name pytest and pytest-crucible among its dependencies")
     import pytest
 
     options = ["-n0"] if importlib.util.find_spec("xdist") else []

@@ -22,7 +22,7 @@ class Redirect(importlib.abc.MetaPathFinder):
         """`trees` are today's working tree, and a worktree in which the environment was built."""
         self._trees, self._worktree, self._installed = trees, worktree, installed
 
-    def moved(self, path: str | None) -> str | None:
+    def place_of(self, path: str | None) -> str | None:
         """Return the place of a path of another tree in the worktree; None for any other path."""
         if not path or not os.path.isabs(path):
             return None
@@ -43,7 +43,7 @@ class Redirect(importlib.abc.MetaPathFinder):
 
     def _move(self, name: str, spec: ModuleSpec) -> ModuleSpec:
         folders = list(spec.submodule_search_locations or ())
-        moved = [self.moved(folder) for folder in ([spec.origin] if spec.has_location else folders)]
+        moved = [self.place_of(folder) for folder in ([spec.origin] if spec.has_location else folders)]
         if not any(moved):
             return spec
         # A package's own file lies one level below the folder that is searched.
@@ -67,6 +67,9 @@ def redirect_imports(trees: Sequence[str], worktree: str, folders: Sequence[str]
     installed = [prefix for prefix in prefixes if any(_is_below(prefix, tree) for tree in trees)]
     redirect = Redirect(trees, os.path.realpath(worktree), installed)
     own = os.path.dirname(os.path.abspath(__file__))
-    paths = [redirect.moved(path) or path for path in sys.path if os.path.abspath(path) != own]
+    paths = [redirect.place_of(path) or path for path in sys.path if os.path.abspath(path) != own]
     sys.path[:] = list(dict.fromkeys([*folders, *paths]))
+    # For programs that the suite starts. Not before: a module of the suite may have the name of one of Python's.
+    todays = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    os.environ["PYTHONPATH"] = os.pathsep.join([*folders, *(redirect.place_of(path) or path for path in todays)])
     sys.meta_path.insert(0, redirect)

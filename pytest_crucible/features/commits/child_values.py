@@ -13,6 +13,7 @@ import inspect
 import itertools
 import json
 import os
+import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
@@ -45,6 +46,10 @@ def _record(name: str, fields: Mapping[str, Any]) -> Any:
         return _Record(**fields)
     names = {field.name for field in dataclasses.fields(kind)}
     return kind(**{key: value for key, value in fields.items() if key in names})
+
+
+class Unusable(Exception):
+    """A value that cannot be sent to the other process."""
 
 
 class _LostReply(Exception):
@@ -90,7 +95,7 @@ class Unit:
             waiting.set_result(message["value"])
 
     def close(self) -> None:
-        """Ask nothing more, and let all that waits raise."""
+        """Refuse further questions, and let those that wait raise."""
         self._is_closed = True
         for waiting in tuple(self._waiting.values()):
             # An answer may come at the same moment.
@@ -204,8 +209,10 @@ class Remote:
             raise AttributeError(f"the {facts['kind']} of a commit's function has no {name!r}")
 
         def call(*arguments: Any, **named: Any) -> Any:
-            plain = [str(value) if isinstance(value, os.PathLike) else value for value in arguments]
-            named = {key: str(value) if isinstance(value, os.PathLike) else value for key, value in named.items()}
+            plain = [_plain_argument(name, value) for value in arguments]
+            if name == "run":
+                named = {**named, **_here(named)}
+            named = {key: _plain_argument(name, value) for key, value in named.items()}
             answer = self._unit.ask("method", facts["number"], name, plain, named)
             return self._later(answer) if facts["methods"][name] else self._value(answer.result())
 
@@ -216,6 +223,25 @@ class Remote:
 
     def _value(self, value: Mapping[str, Any]) -> Any:
         return Remote(self._unit, value["remote"]) if "remote" in value else _plain_result(value["plain"])
+
+
+def _plain_argument(name: str, value: Any) -> Any:
+    """Return an argument of a method of the other process. Raises Unusable."""
+    value = os.fspath(value) if isinstance(value, os.PathLike) else value
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError):
+        raise Unusable(
+            f"{name}({value!r:.80}) cannot be called by a commit's function: only JSON comes through"
+        ) from None
+    return value
+
+
+def _here(named: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the directory and the variables with which a program runs on the commit's files and in its environment."""
+    search = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")])
+    variables = {"PATH": search, "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    return {"cwd": os.path.abspath(named.get("cwd") or "."), "env": {**variables, **(named.get("env") or {})}}
 
 
 def _plain_result(value: Any) -> Any:
@@ -247,10 +273,6 @@ def decode(unit: Unit, form: Mapping[str, Any], is_async: bool) -> Any:
 
 
 # -- what becomes of a call ------------------------------------------------------------------------------------------------------
-
-
-class Unusable(Exception):
-    """Why the other process cannot have a value."""
 
 
 def returned_form(unit: Unit, value: Any) -> dict[str, Any]:

@@ -190,16 +190,16 @@ class Commit:
             "folders": [
                 str(folder) for folder in (root, root / "src", self._tree, self._tree / "src") if folder.is_dir()
             ],
-            "arguments": ["-s", "-q", f"--rootdir={root}", *_forwarded(commits.config)],
+            "arguments": ["-s", "-q", f"--rootdir={root}", *_forward_options(commits.config)],
             "files": sorted(str(root / file) for file in files if (root / file).is_file()),
         }
         if not settings["files"]:
             raise SpecError(f"{self.name} has no {min(files)}: name a commit that has it with --compare=commit:REV")
-        place = self._moved(commits.config.invocation_params.dir)
+        place = self._place_of(commits.config.invocation_params.dir)
         folder = place if place is not None and place.is_dir() else root
         return Start(self.interpreter.path, folder, self._environment(), settings, self._folder / "output")
 
-    def _moved(self, path: Path) -> Path | None:
+    def _place_of(self, path: Path) -> Path | None:
         """Return the place of a path of the working tree in the worktree; None for any other path."""
         with contextlib.suppress(ValueError):
             return self._tree / path.resolve().relative_to(self._commits.repository.folder.resolve())
@@ -221,7 +221,7 @@ def _reader(top: Path) -> Callable[[str], bytes | None]:
     return read
 
 
-def _forwarded(config: pytest.Config) -> list[str]:
+def _forward_options(config: pytest.Config) -> list[str]:
     """Return the plugins and settings of this session's command line: those of files are in the worktree."""
     arguments = list(config.invocation_params.args)
     pairs = itertools.pairwise(arguments)

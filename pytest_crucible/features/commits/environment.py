@@ -66,7 +66,7 @@ def _describe(place: PurePosixPath, file: str, contents: dict[str, bytes | None]
     table = project.get("project", {})
     facts: Any = content.decode("utf-8", "replace")
     if file == LOCK:
-        facts = _locked(_toml(content, place / file))
+        facts = _read_lock(_toml(content, place / file))
     elif file == PROJECT:
         facts = [table.get(name) for name in ("dependencies", "optional-dependencies")]
         facts += [project.get("dependency-groups"), project.get("build-system")]
@@ -84,7 +84,7 @@ def _toml(content: bytes, path: PurePosixPath) -> dict[str, Any]:
         raise SpecError(f"{path} is not valid TOML: {error}") from error
 
 
-def _locked(lock: dict[str, Any]) -> Any:
+def _read_lock(lock: dict[str, Any]) -> Any:
     """Return what a lock file installs, without the version of the project itself."""
     packages = [dict(package) for package in lock.get("package", ())]
     for package in packages:

@@ -22,7 +22,7 @@ from pytest_crucible.session.call import ScoreRecorder
 
 
 class NoResult(BackendError):
-    """Why a function of a commit has no result: its process has ended, or a value has no form in JSON. The sample is lost."""
+    """A lost result of a commit's function: its process has ended, or a value has no form in JSON."""
 
 
 class _RaisedThere(Exception):
@@ -62,7 +62,7 @@ class _Call:
     process: CommitProcess
     test: str
     arguments: Mapping[str, Any]
-    _errors: dict[int, Exception] = field(default_factory=dict)
+    _errors: dict[int, BaseException] = field(default_factory=dict)
     """By the number of the question that they answer."""
     _replies: list[Reply] = field(default_factory=list)
     _streams: list[ReplyStream] = field(default_factory=list)
@@ -79,7 +79,7 @@ class _Call:
             while (message := await messages.get()) is not None:
                 if message["op"] == "done":
                     is_done = True
-                    return self._returned(message["form"])
+                    return self._read_result(message["form"])
                 self._start(self._answer(message))
             is_done = True
             raise NoResult(f"the process of {self.name} {self.process.describe_end()}")
@@ -154,7 +154,10 @@ class _Call:
             ask = getattr(self, f"_ask_{message['method']}")
             answer["value"] = await ask(*message["arguments"], **message["named"])
             json.dumps(answer)
-        except Exception as error:
+        except asyncio.CancelledError:
+            raise
+        # An estimate ends the function at its first request with an exception that no function catches.
+        except BaseException as error:
             self._errors[message["call"]] = error
             is_lost = isinstance(error, BackendError)
             answer["error"] = {"message": str(error), "is_lost": is_lost, "call": message["call"]}
@@ -199,7 +202,12 @@ class _Call:
         if hasattr(value, "base_url"):
             return {"remote": self._describe(value)}
         fields = dataclasses.is_dataclass(value) and not isinstance(value, type)
-        return {"plain": {"fields": dataclasses.asdict(value)} if fields else value}
+        plain = {"fields": dataclasses.asdict(value)} if fields else value
+        if not is_plain(plain):
+            raise NoResult(
+                f"{name}() cannot be called by a commit's function: it returns {type(value).__name__}, which is no JSON"
+            )
+        return {"plain": plain}
 
     def _reply(self, reply: Reply) -> Message:
         """Return a reply as JSON, and keep it: the function may return it."""
@@ -214,7 +222,7 @@ class _Call:
 
     # -- what became of it ----------------------------------------------------------------------------------------------
 
-    def _returned(self, form: Message) -> Any:
+    def _read_result(self, form: Message) -> Any:
         """Return the function's value. Raises what it has raised."""
         if "reply" in form:
             return self._replies[form["reply"]]

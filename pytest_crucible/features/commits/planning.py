@@ -64,8 +64,10 @@ class CommitArms:
                 arms = ((candidate if is_commit(arm.name) else arm.name, arm.name) for arm in plan.arms)
                 code = " vs ".join(f"{adapter} at {self.commits.describe(name)}" for adapter, name in arms)
                 keys = ", ".join(self.commits.removed_keys)
-                lines = [code] + [f"not in the environment of commits: {keys}"] * bool(keys)
-                announcement.lines[plan.nodeid] += [(5, line) for line in lines]
+                announcement.lines[plan.nodeid].append((5, code))
+                if self.commits.removed_keys:
+                    keys = ", ".join(self.commits.removed_keys)
+                    announcement.lines[plan.nodeid].append((6, f"not in the environment of commits: {keys}"))
 
     def pytest_crucible_manifest(self, collection: ExperimentCollection) -> dict[str, Any]:
         """Record which code was compared."""

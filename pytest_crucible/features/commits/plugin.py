@@ -36,4 +36,4 @@ def pytest_crucible_leftovers(folder: Path, before: float) -> Leftovers:
     from pytest_crucible.features.commits.leftovers import find_leftovers
     from pytest_crucible.store.prune import Leftovers
 
-    return Leftovers("commit_folders", "folder of a commit", find_leftovers(folder, before))
+    return Leftovers("commit_folders", "commit folder", find_leftovers(folder, before))

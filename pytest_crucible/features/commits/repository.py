@@ -82,7 +82,7 @@ class Repository:
         """Check a commit out into a new folder. Raises SpecError."""
         # Hooks of the user, such as post-checkout, are for the user's own checkouts.
         self.run("-c", f"core.hooksPath={os.devnull}", "worktree", "add", "--detach", "--quiet", str(folder), sha)
-        # Whoever finds it later can see whether its owner lives; and git's own cleaning leaves it alone.
+        # A later session sees whether its owner lives; and git's own cleaning leaves it alone.
         self.run("worktree", "lock", "--reason", f"{_OWNER} {os.getpid()} {socket.gethostname()}", str(folder))
 
     def remove_worktree(self, folder: Path) -> None:
