@@ -495,6 +495,7 @@ ELSEWHERE = tuple(
         "slice_search",
         "robustness",
         "nodes",
+        "agents",
         "large_run",
     )
 )
