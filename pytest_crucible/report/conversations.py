@@ -10,6 +10,7 @@ from pytest_crucible.records import Conversation, StoredCall
 from pytest_crucible.records.reasoning import answer_text
 
 NOT_RECORDED = "(not recorded)"
+TOOL_CALLS = "tool_calls"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ def conversation_turns(conversation: Conversation, sample_input: Any) -> Iterato
         reply = (Block("message", "input", sample_input), Block("reply", "reply", conversation.reply))
         yield Turn("(the messages of this reply were not recorded; this is the sample's input)", reply)
     before: list[Any] = []
+    replied: str | None = None
     several = max((call.call for call in conversation.calls if not call.is_judge), default=0) > 1
     for call in conversation.calls:
         heading, messages = "", []
@@ -46,18 +48,24 @@ def conversation_turns(conversation: Conversation, sample_input: Any) -> Iterato
             sent = _sent(call)
             if several or call.parameters or call.paid_by is not None:
                 heading = f"call {call.call}{_about(call)}"
-            messages = sent[len(before) :] if sent[: len(before)] == before else sent
-            before = _repeated_next(call, sent)
+            messages = _new_messages(sent, before, replied)
+            # What is not recorded is not repeated either.
+            before, replied = (sent, call.text) if call.is_recorded else ([], None)
         blocks = (*(block for message in messages for block in _message(message)), *_reply(call))
         yield Turn(heading, blocks, call.is_judge)
 
 
-def _repeated_next(call: StoredCall, sent: list[Any]) -> list[Any]:
-    """Return what the next call sends again: the messages, and the reply as an assistant message."""
-    # What is not recorded is not repeated either.
-    if not call.is_recorded:
-        return []
-    return sent if call.text is None else [*sent, {"role": "assistant", "content": call.text}]
+def _new_messages(sent: list[Any], before: list[Any], replied: str | None) -> list[Any]:
+    """Return the messages that the call before has not sent, and that do not repeat its reply but for the tools it has called."""
+    if sent[: len(before)] != before:
+        return sent
+    new = sent[len(before) :]
+    if not before or replied is None or not new or new[0].get("role") != "assistant":
+        return new
+    if (new[0].get("content") or "") != replied:
+        return new
+    called = {name: value for name, value in new[0].items() if name == TOOL_CALLS and value}
+    return [{"role": "assistant", **called}, *new[1:]] if called else new[1:]
 
 
 def score_text(value: bool | float | str | None) -> str:
@@ -91,13 +99,24 @@ def _about(call: StoredCall) -> str:
 
 
 def _message(message: Mapping[str, Any]) -> Iterator[Block]:
-    content = message.get("content")
-    rest = {name: value for name, value in message.items() if name not in ("role", "content")}
-    role = str(message.get("role", "message"))
-    if content is not None or not rest:
+    content, role = message.get("content"), str(message.get("role", "message"))
+    tools = list(_tool_calls(message.get(TOOL_CALLS)))
+    shown_apart = ("role", "content", "tool_call_id", *([TOOL_CALLS] if tools else []))
+    rest = {name: value for name, value in message.items() if name not in shown_apart}
+    if content if tools else (content is not None or not rest):
         yield Block("message", role, content)
+    for tool in tools:
+        yield Block("message", "tool call", tool)
     if rest:
         yield Block("message", role, rest)
+
+
+def _tool_calls(calls: Any) -> Iterator[str]:
+    """Yield the tools that an assistant's message calls, as `name(arguments)`; none of calls in another form."""
+    for each in calls if isinstance(calls, list) else ():
+        function = each.get("function") if isinstance(each, Mapping) else None
+        if isinstance(function, Mapping) and "name" in function:
+            yield f"{function['name']}({function.get('arguments') or ''})"
 
 
 def _reply(call: StoredCall) -> Iterator[Block]:

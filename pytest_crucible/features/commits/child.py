@@ -169,7 +169,9 @@ def main() -> None:
         sys.exit("its environment has no pytest: name pytest and pytest-crucible among its dependencies")
     import pytest
 
-    options = ["-n0"] if importlib.util.find_spec("xdist") else []
+    # Where plugins are not loaded by themselves, the option is unknown.
+    has_xdist = importlib.util.find_spec("xdist") and not os.environ.get("PYTEST_DISABLE_PLUGIN_AUTOLOAD")
+    options = ["-n0"] if has_xdist else []
     pytest.hookimpl(hookwrapper=True, tryfirst=True)(Serve.pytest_collection_modifyitems)
     status = pytest.main([*settings["arguments"], *options, *settings["files"]], plugins=[Serve(channel)])
     channel.send(op="failed", status=int(status))
