@@ -193,9 +193,9 @@ def test_reports_of_workers_are_shown_with_their_nodes(cluster, sums):
             def report(self):
                 return "entailment: 3 of 5 pairs were cut" if IS_WORKER else None
 
-        scorers._opened["cutter"] = Cutter()
-
         def pytest_crucible_event(event):
+            # The session has opened its own scorers by now.
+            scorers._opened["cutter"] = Cutter()
             raise ValueError("no dashboard")
     """
     (sums.path / "conftest.py").write_text(textwrap.dedent(conftest))
