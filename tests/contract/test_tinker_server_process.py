@@ -128,7 +128,7 @@ def test_an_occupied_port_is_reported(server, base, tmp_path):
     ended = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
 
     assert ended.returncode == 4
-    assert "address already in use" in ended.stderr
+    assert "Address already in use" in ended.stderr
     assert "Traceback" not in ended.stderr
 
 

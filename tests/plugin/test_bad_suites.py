@@ -42,7 +42,8 @@ MISTAKES = {
     ): "@pytest.mark.crucible needs dataset=: a file, a name, a list of samples or a function",
     crucible("'questions.jsonl', size=3"): (
         "@pytest.mark.crucible has no argument 'size': it takes dataset, metrics, split, fold, "
-        "limit, stratify, epochs, timeout, fields, budget, purpose, arms_differ_in, repairs, stage, prompts, fixed"
+        "limit, stratify, epochs, timeout, fields, budget, purpose, arms_differ_in, repairs, stage, prompts, fixed, "
+        "max_calls"
     ),
     crucible("datset='questions.jsonl'"): (
         "@pytest.mark.crucible has no argument 'datset': did you mean 'dataset'? it takes dataset, metrics, *"

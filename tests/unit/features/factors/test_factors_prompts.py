@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from experiment_builders import ALONE, plan_item, scripted_arm
@@ -36,7 +37,8 @@ def family(*prompts):
 
 def prompt_of(experiment, arm):
     unit = Unit(0, 0, arm, 0)
-    return experiment.arguments["prompt"](experiment, unit, experiment.sample(unit))
+    bound = SimpleNamespace(experiment=experiment, unit=unit, sample=experiment.sample(unit))
+    return experiment.arguments["prompt"](bound)
 
 
 def refusal(pytester, source: str, *arms: OpenedArm) -> str:
