@@ -5,9 +5,9 @@ Skipped where a client is not installed: `pip install -r tests/agents/requiremen
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -18,16 +18,16 @@ from tests.agents.scripted_server import LOST, ScriptedServer
 
 pytestmark = pytest.mark.slow
 
-MODULES = {
-    "openai_agents": "agents",
+PACKAGES = {
+    "openai_agents": "openai-agents",
     "openai": "openai",
     "anthropic": "anthropic",
-    "pydantic_ai": "pydantic_ai",
-    "langgraph": "langchain_openai",
+    "pydantic_ai": "pydantic-ai-slim",
+    "langgraph": "langchain-openai",
     "dspy": "dspy",
     "smolagents": "smolagents",
     "litellm": "litellm",
-    "mini_swe_agent": "minisweagent",
+    "mini_swe_agent": "mini-swe-agent",
 }
 OTHER_DIALECTS = (
     *("openai_responses", "openai_responses_stream", "anthropic_messages", "anthropic_messages_stream"),
@@ -42,9 +42,12 @@ CHATS = (
 
 
 def skip_if_missing(name: str) -> None:
-    module = next(module for client, module in MODULES.items() if name.startswith(client))
-    if importlib.util.find_spec(module) is None:
-        pytest.skip(f"{module} is not installed: pip install -r tests/agents/requirements.txt")
+    package = next(package for client, package in PACKAGES.items() if name.startswith(client))
+    # Not by the name of its module: this folder is a module `agents`, too.
+    try:
+        metadata.version(package)
+    except metadata.PackageNotFoundError:
+        pytest.skip(f"{package} is not installed: pip install -r tests/agents/requirements.txt")
 
 
 @pytest.mark.parametrize("name", CHATS)
