@@ -8,6 +8,8 @@ import re
 import pytest
 from git_repositories import commit_all, git, worktrees
 
+import pytest_crucible
+
 pytestmark = pytest.mark.slow  # each session starts a process that imports pytest and the suite
 
 SCRIPT = """
@@ -196,7 +198,7 @@ def test_a_suite_in_a_subfolder_with_classes_and_parameters_is_found_there(proje
 def test_a_commit_with_other_requirements_runs_in_an_environment_of_its_own(project, monkeypatch):
     # The new environment has no packages; these are the ones of the tests.
     monkeypatch.setenv(
-        "PYTHONPATH", os.pathsep.join([os.environ.get("PYTHONPATH", ""), os.path.dirname(pytest.__path__[0])])
+        "PYTHONPATH", os.pathsep.join(os.path.dirname(package.__path__[0]) for package in (pytest_crucible, pytest))
     )
     there = "import sys\nasync def solve(sample, sampler):\n    assert '.crucible/commits' in sys.prefix, sys.prefix\n"
     (project.path / "requirements.txt").write_text("# nothing\n")
