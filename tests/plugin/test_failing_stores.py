@@ -70,7 +70,7 @@ LAST = """
         crucible.score(right=crucible.sampler.generate("?").text == str(2 * number))
 """
 LOCKED = "is locked by another process: wait for it, or name another store with --crucible-store"
-UNREACHABLE = "cannot be reached: start its server, or name another store with --crucible-store"
+SERVER_LOST = "has lost its server: start it again, then resume with --crucible-resume"
 GONE = "cannot be reached: start its server, or name another store with --crucible-store"
 KEPT = "N rows of this run kept in Y, from where the next run takes them"
 WORKERS = pytest.mark.parametrize("workers", [(), pytest.param(("-n2",), marks=pytest.mark.slow)], ids=["plain", "n2"])
@@ -214,6 +214,6 @@ def test_a_server_that_dies_ends_the_run_and_the_next_one_has_its_answers(mortal
     status, _, error = run_and_break(impatient, kill_server(mortal), *workers, store)
 
     assert status == pytest.ExitCode.USAGE_ERROR
-    # A connection that was open is lost; one that is opened now is refused.
-    assert sentences(error) in ({f"run store X {GONE} ({KEPT})"}, {f"run store X {UNREACHABLE} ({KEPT})"})
+    # A connection that is opened now is refused; one that was open has lost its server.
+    assert sentences(error) in ({f"run store X {GONE} ({KEPT})"}, {f"run store X {SERVER_LOST} ({KEPT})"})
     goes_on(impatient, store)
