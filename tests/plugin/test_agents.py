@@ -451,3 +451,21 @@ def test_of_a_thousand_units_no_call_is_stored_at_another_one(suite):
         stored = list(database.execute(query))
     assert len(stored) == 3000
     assert all(text.startswith(f"{name} turn") for name, text in stored)
+
+
+def test_what_a_failed_agent_has_spent_counts(agent):
+    body = (
+        "answer = ask(endpoint, sample.input)\nif sample.id < 'q3':\n    raise KeyError('lost the plot')\nreturn answer"
+    )
+    target = '@pytest.mark.quality_target("per_success(total_tokens, exact_match) <= 20")'
+    agent.write_agent(
+        lines(body), "metrics=['exact_match', 'tokens', 'total_tokens', 'input_tokens', 'output_tokens']", target
+    )
+
+    document = agent.json("--crucible-adapter=scripted")
+
+    expected = {"tokens": 5.0, "total_tokens": 5.0, "input_tokens": 3.0, "output_tokens": 2.0}
+    assert {name: values(document, name) for name in expected} == expected
+    agent.command("show", "latest").stdout.fnmatch_lines(
+        ["per_success(total_tokens, exact_match) <= 20  10 [[]5, inf]*6     0  met*"]
+    )

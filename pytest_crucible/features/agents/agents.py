@@ -104,17 +104,21 @@ def repeated_calls(reply: Reply, sample: Sample) -> int | NotApplicable:
     return len(tools) - len({json.dumps(tool, sort_keys=True, default=repr) for tool in tools})
 
 
-@_of_failures
 @metric(kind="positive", direction="lower", version="1")
 def tokens(reply: Reply, sample: Sample) -> int | NotApplicable:
     """The number of tokens read and written in all calls of the unit."""
+    # Those of an agent that failed are scored when its unit is closed: unknown ones are lost there, and not inapplicable.
     sent = _unit_calls()
     if isinstance(sent, NotApplicable):
         return sent
-    numbers = [number for call in sent if call.reply for number in (call.reply.input_tokens, call.reply.output_tokens)]
-    if any(number is None for number in numbers):
-        return NotApplicable("the server does not count the tokens of each reply")
+    numbers = [number for call in sent for number in _count_tokens(call.reply)]
+    if None in numbers:
+        return NotApplicable("the tokens of a call are not known: its server does not count them, or it was cut off")
     return sum(number or 0 for number in numbers)
+
+
+def _count_tokens(reply: Reply | None) -> tuple[int | None, int | None]:
+    return (None, None) if reply is None else (reply.input_tokens, reply.output_tokens)
 
 
 @_of_failures

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import time
-from collections.abc import Callable, Coroutine, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from pytest_crucible.features.agents.tables import endpoint_calls
-from pytest_crucible.records import Arm, ModelCall, Outcome, Reply
+from pytest_crucible.records import JUDGE, Arm, ModelCall, Outcome, Reply
 from pytest_crucible.records.errors import BackendError, Refused
 from pytest_crucible.sample.invoke import lost_reason
 from pytest_crucible.session.experiment import BoundUnit
@@ -102,6 +102,8 @@ class UnitCalls:
         if self._tasks:
             await asyncio.wait(tuple(self._tasks), timeout=1)
         judge_outcome(self.bound.outcome, self.error, self.most if self.is_over else None)
+        if self.bound.outcome.failure:
+            score_spent(self.bound.outcome, {metric.name for metric in self.bound.experiment.metrics})
 
 
 def judge_outcome(outcome: Outcome, error: BackendError | None, most: int | None) -> None:
@@ -127,12 +129,27 @@ def judge_outcome(outcome: Outcome, error: BackendError | None, most: int | None
         outcome.reply = with_totals(outcome.reply, outcome.calls)
 
 
+def score_spent(outcome: Outcome, metrics: Collection[str]) -> None:
+    """Score what an agent that failed has spent, for those metrics: most of it is known, and unknown is lost."""
+    spent = with_totals(Reply(text=""), outcome.calls)
+    numbers: dict[str, float | None] = {name: getattr(spent, name) for name in _SPENT}
+    if spent.input_tokens is not None and spent.output_tokens is not None:
+        numbers |= dict.fromkeys(("total_tokens", "tokens"), spent.input_tokens + spent.output_tokens)
+    outcome.scores.update({name: value for name, value in numbers.items() if name in metrics and value is not None})
+
+
+_SPENT = ("input_tokens", "output_tokens", "cost_usd")
+
+
 def with_totals(reply: Reply, calls: Sequence[ModelCall]) -> Reply:
-    """Return an agent's reply with the tokens and the cost of all of its calls; unknown if one of them is not known."""
-    replies = [call.reply for call in calls if call.reply is not None]
+    """Return an agent's reply with the tokens and the cost of all of its calls, without judges of guards.
+
+    They are unknown if those of one call are not known, as of one that was cut off.
+    """
+    replies = [call.reply for call in calls if not call.judge.startswith(JUDGE)]
 
     def total(name: str) -> Any:
-        amounts = [getattr(each, name) for each in replies]
+        amounts = [None if each is None else getattr(each, name) for each in replies]
         return None if None in amounts or not amounts else sum(amounts)
 
-    return replace(reply, **{name: total(name) for name in ("input_tokens", "output_tokens", "cost_usd")})
+    return replace(reply, **{name: total(name) for name in _SPENT})
