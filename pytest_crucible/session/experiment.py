@@ -268,6 +268,8 @@ class ExperimentDraft:
     functions: dict[int, ArmFunction] = field(default_factory=dict)
     """The functions of arms that have one of their own, by the number of the arm."""
     exclusions: list[Exclusion] = field(default_factory=list)
+    sampling: dict[str, Any] = field(default_factory=dict)
+    """Further settings that replies depend on, as plain values: stored replies of others are not used."""
     fields: dict[str, Any] = field(default_factory=dict)
     """Further fields of the plan."""
 

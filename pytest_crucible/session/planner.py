@@ -138,7 +138,7 @@ class ExperimentPlanner:
                 function=draft.function,
                 case=draft.item.callspec.id if hasattr(draft.item, "callspec") else "",
                 metrics=scored.metrics,
-                sampling={"timeout_s": draft.timeout_s},
+                sampling={"timeout_s": draft.timeout_s, **draft.sampling},
                 owner=draft.item.cls,
                 reasoning=self._settings.reasoning,
             ),

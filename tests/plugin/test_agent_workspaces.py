@@ -100,6 +100,41 @@ with open(HERE / "paths.txt", "a") as file:
     assert (suite.path / "fixtures" / "repo" / "shared.txt").read_text() == ""
 
 
+def sent(suite: Any) -> int:
+    return len(suite.calls())
+
+
+COUNTED = ECHO.replace(
+    ": return", ":\n    with open('calls.txt', 'a') as file:\n        file.write('call\\n')\n    return"
+)
+
+
+def test_stored_replies_to_other_files_or_after_another_set_up_are_not_used(suite):
+    helpers = "def fill(workspace, sample):\n    (workspace / 'state').write_text('new')"
+    write_suite(suite, environment='setup=fill, files="repo"', helpers=helpers)
+    (suite.path / "scripts.py").write_text(COUNTED.replace("def answer", "def base") + COUNTED)
+    test = suite.path / "test_sums.py"
+    compared = '@pytest.mark.ab_compare("exact_match")\nasync def test_state'
+    test.write_text(test.read_text().replace("async def test_state", compared))
+    (suite.path / "repo").mkdir()
+    (suite.path / "repo" / "readme").write_text("hello")
+
+    def run() -> int:
+        before = sent(suite)
+        assert suite.run("--crucible-adapter=scripted", "--compare=base", "--crucible-cache=off").ret == 0
+        return sent(suite) - before
+
+    first, again = run(), run()
+    (suite.path / "repo" / "readme").write_text("hello, you")
+    other_files = run()
+    test.write_text(test.read_text().replace("'state').write_text('new')", "'state').write_text('new ')"))
+    other_setup = run()
+
+    # The second session sends the candidate alone.
+    assert (first, again) == (6, 3)
+    assert (other_files, other_setup) == (6, 6)
+
+
 def test_the_path_of_a_workspace_is_the_same_in_each_run(suite):
     write_suite(
         suite,

@@ -45,6 +45,8 @@ def bind_endpoint(draft: ExperimentDraft) -> None:
     if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 1):
         raise SpecError(f"@pytest.mark.crucible has max_calls={most!r}: write a whole number of at least 1")
     draft.plan_value(sent_calls.ENDPOINT, True)
+    if most is not None:
+        draft.sampling[_MAX_CALLS] = most
     draft.arguments[ENDPOINT] = _EndpointOf(
         draft.config, most, inspect.iscoroutinefunction(draft.function), _host(draft)
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import stat
@@ -34,6 +35,28 @@ def copy_tree(source: Path, target: Path) -> None:
             if path.is_symlink() and (led := Path(os.readlink(path))).is_absolute() and led.is_relative_to(source):
                 path.unlink()
                 path.symlink_to(os.path.relpath(target / led.relative_to(source), folder))
+
+
+def hash_tree(source: Path) -> str:
+    """Return a hash of a directory's files, or of one file: names, contents, links, and which of them are programs.
+
+    Compiled modules are left out: an interpreter writes them when it reads the others. Raises OSError.
+    """
+    if source.is_file():
+        return hashlib.sha256(repr([source.name, _describe(source)]).encode()).hexdigest()
+    paths = sorted(path for path in source.rglob("*") if "__pycache__" not in path.parts)
+    facts = [(os.fspath(path.relative_to(source)), _describe(path)) for path in paths]
+    return hashlib.sha256(repr(facts).encode(errors="surrogatepass")).hexdigest()
+
+
+def _describe(path: Path) -> str:
+    if path.is_symlink():
+        return f"link to {os.readlink(path)}"
+    if not path.is_file():
+        return "directory"
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return f"{digest} {'program' if os.access(path, os.X_OK) else 'file'}"
 
 
 def _make_way(source: Path, target: Path) -> None:

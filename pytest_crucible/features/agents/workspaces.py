@@ -23,10 +23,11 @@ from typing import Any, TypeAlias
 import pytest
 
 from pytest_crucible.features.agents.commands import Command, check_words, run_command
-from pytest_crucible.features.agents.copies import copy_tree, remove_tree
+from pytest_crucible.features.agents.copies import copy_tree, hash_tree, remove_tree
 from pytest_crucible.features.agents.session_lines import show_line
 from pytest_crucible.records import Outcome, Sample, Unit
 from pytest_crucible.records.errors import SpecError, suggest
+from pytest_crucible.records.function_source import sources
 from pytest_crucible.score import Scored
 from pytest_crucible.session.experiment import BoundUnit, ExperimentDraft
 from pytest_crucible.session.experiment_checks import check_fixture
@@ -112,6 +113,7 @@ def bind_workspace(draft: ExperimentDraft) -> None:
     check_fixture(draft.item, WORKSPACE)
     spaces = Workspaces(draft.config, draft.item, EnvironmentMark.of_item(draft.item))
     draft.arguments[WORKSPACE] = spaces.bind
+    draft.sampling["environment"] = spaces.describe()
     draft.on_scored.append(spaces.release)
     draft.config.add_cleanup(spaces.close)
 
@@ -130,6 +132,12 @@ class Workspaces:
 
     def __post_init__(self) -> None:
         self.files = None if self.mark.files is None else self._find(os.fspath(self.mark.files))
+
+    def describe(self) -> list[str]:
+        """Return what the workspaces begin with: replies to other files, or after another set-up, are other ones."""
+        files = [] if self.files is None else [hash_tree(self.files)]
+        setup = self.mark.setup
+        return [*files, *(sources(setup) if callable(setup) else [repr(setup)])]
 
     def _find(self, name: str) -> Path:
         beside = self.item.path.parent / name

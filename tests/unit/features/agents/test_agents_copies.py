@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_crucible.features.agents.copies import copy_tree, remove_tree
+from pytest_crucible.features.agents.copies import copy_tree, hash_tree, remove_tree
 
 
 @pytest.fixture
@@ -88,3 +88,38 @@ def test_what_an_agent_has_put_in_the_place_of_a_file_is_replaced_and_not_writte
     assert (outside / "a.txt").read_text() == "mine"
     assert (copy / "inner" / "a.txt").read_text() == "a"
     assert (copy / "run.sh").is_file()
+
+
+def test_the_hash_of_a_directory_is_that_of_its_copy_whatever_an_interpreter_compiles(tree, tmp_path):
+    copy_tree(tree, tmp_path / "copy")
+    (tmp_path / "copy" / "__pycache__").mkdir()
+    (tmp_path / "copy" / "__pycache__" / "a.pyc").write_text("compiled")
+
+    assert hash_tree(tmp_path / "copy") == hash_tree(tree)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda tree: (tree / "inner" / "a.txt").write_text("b"),
+        lambda tree: (tree / "inner" / "a.txt").rename(tree / "inner" / "b.txt"),
+        lambda tree: (tree / "run.sh").chmod(0o444),
+        lambda tree: (tree / "link").symlink_to("inner"),
+        lambda tree: (tree / "empty").mkdir(),
+    ],
+    ids=["contents", "name", "program", "link", "directory"],
+)
+def test_the_hash_of_a_directory_changes_with_what_is_in_it(tree, change):
+    before = hash_tree(tree)
+
+    change(tree)
+
+    assert hash_tree(tree) != before
+
+
+def test_one_file_has_a_hash_too(tree):
+    before = hash_tree(tree / "inner" / "a.txt")
+
+    (tree / "inner" / "a.txt").write_text("b")
+
+    assert hash_tree(tree / "inner" / "a.txt") != before

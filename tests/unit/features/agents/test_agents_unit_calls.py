@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from pytest_crucible.features.agents.unit_calls import judge_outcome, score_spent, with_totals
+from pytest_crucible.features.agents.unit_calls import Ended, UnitCalls, judge_outcome, score_spent, with_totals
 from pytest_crucible.records import ModelCall, Outcome, Reply, Unit
 from pytest_crucible.records.errors import BackendError, Refused, Spent
 
@@ -83,3 +87,76 @@ def test_a_function_that_returns_nothing_has_the_last_reply_of_the_arm_and_not_o
 
     assert judged.reply is not None
     assert judged.reply.text == "own"
+
+
+def calls_of_a_unit(most: int | None = None) -> UnitCalls:
+    bound: Any = SimpleNamespace(sample=SimpleNamespace(id="q1"))
+    return UnitCalls(bound, most, {})
+
+
+def arm(*, recorded: bool) -> Any:
+    return SimpleNamespace(name="v1", recorded=recorded)
+
+
+def test_a_recorded_arm_replies_once_whatever_roles_were_asked_before():
+    calls = calls_of_a_unit()
+
+    numbers = [calls.begin(arm(recorded=False), "planner"), calls.begin(arm(recorded=True), "")]
+
+    assert numbers == [1, 2]
+    with pytest.raises(Refused, match="recorded and has no reply to call 2 of sample q1; use an adapter"):
+        calls.begin(arm(recorded=True), "")
+
+
+def test_a_unit_answers_as_many_calls_as_it_may_send_and_blames_the_arm_from_the_first_on():
+    calls = calls_of_a_unit(1)
+    assert not calls.blames_arm()
+
+    calls.begin(arm(recorded=False), "")
+
+    assert calls.blames_arm()
+    with pytest.raises(Ended, match="this sample has sent 1 call, as many as max_calls=1 allows"):
+        calls.begin(arm(recorded=False), "")
+    assert calls.is_over
+
+
+def test_calls_in_flight_together_are_marked_and_those_one_after_the_other_are_not():
+    async def send() -> list[bool]:
+        unit = outcome()
+        calls = calls_of_a_unit()
+        calls.bound = SimpleNamespace(outcome=unit, loop=SimpleNamespace(loop=asyncio.get_running_loop()))
+        go_on = asyncio.Event()
+
+        async def reply(wait: bool) -> Reply:
+            if wait:
+                await go_on.wait()
+            return answered()
+
+        await calls.start(calls.send(lambda: reply(False), {"number": 1}))
+        first = calls.start(calls.send(lambda: reply(True), {"number": 2}))
+        await asyncio.sleep(0)
+        await calls.start(calls.send(lambda: reply(False), {"number": 3}))
+        go_on.set()
+        await first
+        rows = sorted(unit.feature_rows["endpoint_calls"], key=lambda row: row["number"])
+        return [row["is_parallel"] for row in rows]
+
+    assert asyncio.run(send()) == [False, False, True]
+
+
+def test_a_closed_unit_answers_nothing_more_and_cancels_what_is_in_flight():
+    async def close() -> tuple[dict[str, Any], bool]:
+        calls = calls_of_a_unit()
+        calls.bound = SimpleNamespace(
+            outcome=outcome(),
+            loop=SimpleNamespace(loop=asyncio.get_running_loop()),
+            experiment=SimpleNamespace(metrics=()),
+        )
+        calls.seats["token"] = "seat"
+        calls.tokens.append("token")
+        hanging = calls.start(calls.send(lambda: asyncio.sleep(60, answered()), {"number": 1}))
+        await asyncio.sleep(0)
+        await calls.close()
+        return dict(calls.seats), hanging.cancelled()
+
+    assert asyncio.run(close()) == ({}, True)
