@@ -151,3 +151,17 @@ def hide_encoded(text: str, hide: Callable[[str], str]) -> str:
     parts = _ESCAPE.split(text)
     parts[::2] = map(hide, parts[::2])
     return "".join(parts)
+
+
+# Settings of clients: beside the key there may be an account, a profile, or another address.
+_OF_CLIENTS = ("OPENAI_", "ANTHROPIC_", "AZURE_", "AWS_")
+_ACCOUNTS = frozenset({"SSH_AUTH_SOCK", "GOOGLE_APPLICATION_CREDENTIALS"})
+
+
+def is_secret_variable(name: str) -> bool:
+    """Return whether an environment variable may hold a key or an account, which code that is only measured does not get.
+
+    >>> is_secret_variable("AWS_PROFILE"), is_secret_variable("SEARCH_API_KEY"), is_secret_variable("HOME")
+    (True, True, False)
+    """
+    return is_secret(name) or name.startswith(_OF_CLIENTS) or name in _ACCOUNTS

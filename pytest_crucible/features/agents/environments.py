@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from pytest_crucible.records.errors import Refused
-from pytest_crucible.records.secret_settings import is_secret
+from pytest_crucible.records.secret_settings import is_secret_variable
 
 _ALWAYS: Mapping[str, str] = {
     # Otherwise traces go to OpenAI, with the endpoint's address.
@@ -20,9 +20,6 @@ _ALWAYS: Mapping[str, str] = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "MSWEA_COST_TRACKING": "ignore_errors",
 }
-# Settings of clients: beside the key there may be an account, a profile, or another address.
-_OF_CLIENTS = ("OPENAI_", "ANTHROPIC_", "AZURE_", "AWS_")
-_ACCOUNTS = frozenset({"SSH_AUTH_SOCK", "GOOGLE_APPLICATION_CREDENTIALS"})
 # Programs do not start without them; a short key may stand in a path by chance.
 _NEEDED = frozenset({"PATH", "HOME", "USER", "SHELL", "LANG", "PWD", "TMPDIR", "VIRTUAL_ENV", "PYTHONPATH"})
 _LOCAL = "127.0.0.1,localhost"
@@ -84,13 +81,8 @@ class Host:
     def _is_key(self, name: str, value: str) -> bool:
         if name in _NEEDED:
             return False
-        return (
-            is_secret(name)
-            or name.startswith(_OF_CLIENTS)
-            or name in _ACCOUNTS
-            # Keys under names of the project's own, and what looks like a key.
-            or self.hide_keys(value) != value
-        )
+        # Keys under names of the project's own, too, and what looks like a key.
+        return is_secret_variable(name) or self.hide_keys(value) != value
 
     @contextmanager
     def variables_set(self, variables: Mapping[str, str]) -> Iterator[None]:

@@ -22,7 +22,7 @@ from pytest_crucible.features.commits.environment import Builder, Interpreter, f
 from pytest_crucible.features.commits.process import CommitProcess, Message, Start, Test, find_test, start_process
 from pytest_crucible.features.commits.repository import SHORT, Repository, find_repository
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.secret_settings import is_secret
+from pytest_crucible.records.secret_settings import is_secret_variable
 from pytest_crucible.session.markers import is_experiment, sends_requests
 from pytest_crucible.stats.number_format import quantity
 
@@ -106,7 +106,7 @@ class Commits:
         """The variables of keys that the processes do not get, since their functions send requests to the arm."""
         if not all(sends_requests(item.fixturenames) for item in self.experiments):
             return []
-        return sorted(name for name in os.environ if is_secret(name))
+        return sorted(filter(is_secret_variable, os.environ))
 
 
 class Commit:
