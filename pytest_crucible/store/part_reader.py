@@ -94,7 +94,7 @@ class PartReader:
     """The parts of one run store."""
 
     def __init__(self, *, leaves_out_blocks: bool = False) -> None:
-        """With `leaves_out_blocks`, rows that workers have written are not read: those that no seal has."""
+        """`leaves_out_blocks` leaves out the rows that workers have written, which no seal has."""
         self._leaves_out_blocks = leaves_out_blocks
         self._lock = threading.Lock()
         self._duckdb: Any = None
