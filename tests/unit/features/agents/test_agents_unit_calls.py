@@ -17,7 +17,7 @@ def call(reply: Reply | None = None, member: str = "") -> ModelCall:
     return ModelCall("hello", is_json=False, request=1, parameters=None, system="", reply=reply, judge=member)
 
 
-def replied(tokens: int | None = 2, cost: float | None = 0.5) -> Reply:
+def reply_of(tokens: int | None = 2, cost: float | None = 0.5) -> Reply:
     return Reply(text="hi", input_tokens=tokens, output_tokens=1, cost_usd=cost)
 
 
@@ -27,21 +27,21 @@ def outcome(*calls: ModelCall, **facts) -> Outcome:
 
 def test_a_reply_has_the_sums_of_all_calls_those_of_roles_included():
     total = with_totals(
-        Reply(text="x"), [call(replied()), call(replied(), "role:planner"), call(replied(9), "judge:j")]
+        Reply(text="x"), [call(reply_of()), call(reply_of(), "role:planner"), call(reply_of(9), "judge:j")]
     )
 
     assert (total.input_tokens, total.output_tokens, total.cost_usd) == (4, 2, 1.0)
 
 
-@pytest.mark.parametrize("unknown", [call(), call(replied(None, None))])
+@pytest.mark.parametrize("unknown", [call(), call(reply_of(None, None))])
 def test_a_sum_is_unknown_where_one_call_is(unknown):
-    total = with_totals(Reply(text="x"), [call(replied()), unknown])
+    total = with_totals(Reply(text="x"), [call(reply_of()), unknown])
 
     assert (total.input_tokens, total.cost_usd) == (None, None)
 
 
 def test_an_agent_that_failed_is_scored_by_what_it_has_spent_as_far_as_that_is_asked_and_known():
-    failed, cut = outcome(call(replied())), outcome(call(replied()), call())
+    failed, cut = outcome(call(reply_of())), outcome(call(reply_of()), call())
 
     score_spent(failed, {"cost_usd", "total_tokens", "tokens", "calls"})
     score_spent(cut, {"cost_usd", "total_tokens", "tokens", "calls"})
@@ -52,8 +52,8 @@ def test_an_agent_that_failed_is_scored_by_what_it_has_spent_as_far_as_that_is_a
 
 @pytest.mark.parametrize(("error", "reason"), [(BackendError("down"), "error"), (Spent("no money"), "budget")])
 def test_a_lost_reply_loses_the_unit_whatever_its_function_made_of_it(error, reason):
-    for facts in ({"reply": replied()}, {"failure": "assertion"}, {"skipped": True}):
-        judged = outcome(call(replied()), **facts)
+    for facts in ({"reply": reply_of()}, {"failure": "assertion"}, {"skipped": True}):
+        judged = outcome(call(reply_of()), **facts)
 
         judge_outcome(judged, error, None)
 
@@ -72,7 +72,7 @@ def test_a_refused_request_stops_the_experiment():
 
 
 def test_an_agent_that_does_not_end_has_failed_also_where_its_function_raised():
-    judged = outcome(call(replied()), lost="error")
+    judged = outcome(call(reply_of()), lost="error")
 
     judge_outcome(judged, None, 3)
 
@@ -130,7 +130,7 @@ def test_calls_in_flight_together_are_marked_and_those_one_after_the_other_are_n
         async def reply(wait: bool) -> Reply:
             if wait:
                 await go_on.wait()
-            return replied()
+            return reply_of()
 
         await calls.start(calls.send(lambda: reply(False), {"number": 1}))
         first = calls.start(calls.send(lambda: reply(True), {"number": 2}))
@@ -154,7 +154,7 @@ def test_a_closed_unit_answers_nothing_more_and_cancels_what_is_in_flight():
         )
         calls.seats["token"] = "seat"
         calls.tokens.append("token")
-        hanging = calls.start(calls.send(lambda: asyncio.sleep(60, replied()), {"number": 1}))
+        hanging = calls.start(calls.send(lambda: asyncio.sleep(60, reply_of()), {"number": 1}))
         await asyncio.sleep(0)
         await calls.close()
         return dict(calls.seats), hanging.cancelled()
