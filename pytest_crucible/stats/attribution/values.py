@@ -19,8 +19,8 @@ import numpy.typing as npt
 from pytest_crucible.stats.arrays import Array, check_share
 from pytest_crucible.stats.attribution.interactions import Interaction, index_interactions, probe_interactions
 from pytest_crucible.stats.attribution.joint import half_widths
-from pytest_crucible.stats.attribution.orders import Marginals, exact_marginals, permutation_marginals
-from pytest_crucible.stats.attribution.replies import SetScores, average_draws
+from pytest_crucible.stats.attribution.orders import exact_marginals, permutation_marginals
+from pytest_crucible.stats.attribution.replies import average_draws
 from pytest_crucible.stats.attribution.sets import SetPlan
 
 
