@@ -57,6 +57,7 @@ def plan_sets(segments: int, calls: int, *, is_random: bool, seed: int) -> SetPl
     """
     if segments < 1:
         raise ValueError(f"attribution needs at least 1 segment, not {segments}")
+    _check_calls(segments, calls)
     if 2**segments * (1 + is_random) <= calls:
         return _plan_all(segments, calls // 2**segments if is_random else 1, is_random, seed)
     plan = _plan_pairs(segments, calls, 1 + is_random, is_random, seed)
@@ -64,8 +65,6 @@ def plan_sets(segments: int, calls: int, *, is_random: bool, seed: int) -> SetPl
         if 2**segments <= calls:
             return _plan_all(segments, 1, is_random, seed)
         plan = _plan_pairs(segments, calls, 1, is_random, seed)
-    if len(plan.permutations) < 2 * FEWEST_PAIRS:
-        raise ValueError(_explain_fewest(segments))
     return plan
 
 
@@ -170,8 +169,11 @@ def _first_sets(segments: int) -> Iterator[int]:
     yield from (whole ^ (1 << segment) for segment in range(segments))
 
 
-def _explain_fewest(segments: int) -> str:
-    by_pairs = 2 + segments + 2 * FEWEST_PAIRS * (segments - 2)
-    if 2**segments <= by_pairs:
-        return f"{segments} segments need {2**segments} (all sets of segments)"
-    return f"{segments} segments need {by_pairs} (the whole prompt, the empty one, one left out each, two antithetic pairs)"
+def _check_calls(segments: int, calls: int) -> None:
+    """Raise ValueError unless the calls suffice for all sets, or for the fewest permutations."""
+    by_pairs = 2 + segments + 2 * FEWEST_PAIRS * max(0, segments - 2)
+    needed, parts = 2**segments, "all sets of segments"
+    if by_pairs < needed:
+        needed, parts = by_pairs, "the whole prompt, the empty one, one left out each, two antithetic pairs"
+    if calls < needed:
+        raise ValueError(f"{segments} segments need {needed} ({parts})")
