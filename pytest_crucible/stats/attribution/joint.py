@@ -27,6 +27,8 @@ def half_widths(marginals: Marginals, sets: SetScores, confidence: float) -> Arr
     too_few = np.isnan(sets.means).any() if is_exact else marginals.pairs < PAIRS_FOR_INTERVALS
     if too_few or not sets.variances:
         return np.full(marginals.segments, np.nan)
+    if is_exact and not sets.is_random:
+        return np.zeros(marginals.segments)
     weights = marginals.set_weights(sets.means.size)
     if is_exact:
         between, shares = (
@@ -42,7 +44,9 @@ def half_widths(marginals: Marginals, sets: SetScores, confidence: float) -> Arr
 
 def _vary_between_pairs(marginals: Marginals, means: Array) -> Variances:
     own = marginals.pair_values(means).var(axis=0, ddof=1) / marginals.pairs
-    return Variances(values=(own + own.max()) / 2, dof=np.full(own.size, marginals.pairs - 1.0))
+    # The largest of many variances is hardly ever small by chance.
+    certainty = min(3.0, max(1.0, marginals.segments / 4))
+    return Variances(values=(own + own.max()) / 2, dof=np.full(own.size, certainty * (marginals.pairs - 1)))
 
 
 def _weigh_shared_sets(weights: Array, pairs: int) -> Array:

@@ -41,6 +41,7 @@ class SetScores:
     means: Array
     variances: tuple[Variances, ...]
     """Own and smoothed; empty if replies are random and no set has two draws."""
+    is_random: bool
     scale: float
     """The largest score, without its sign."""
 
@@ -53,6 +54,7 @@ def average_draws(tables: Sequence[Array], *, is_random: bool) -> SetScores:
         first = SetScores(
             means=first.means - second.means,
             variances=tuple(ours.plus(theirs) for ours, theirs in pairs),
+            is_random=is_random,
             scale=max(first.scale, second.scale),
         )
     return first
@@ -65,6 +67,7 @@ def _average_arm(table: Array, *, is_random: bool) -> SetScores:
     return SetScores(
         means=means,
         variances=_vary(table, means, counts) if is_random else (_no_variances(len(means)),),
+        is_random=is_random,
         scale=float(np.abs(filled).max()),
     )
 

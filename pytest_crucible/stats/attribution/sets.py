@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain, islice
 
 import numpy as np
+import numpy.typing as npt
 
 Permutation = tuple[int, ...]
 
@@ -99,6 +101,19 @@ def prefix_sets(permutation: Permutation) -> Iterator[int]:
         yield mask
 
 
+@lru_cache(maxsize=4)
+def set_sizes(segments: int) -> npt.NDArray[np.intp]:
+    """Return the number of segments in each of the 2^segments sets, by their number.
+
+    >>> set_sizes(2).tolist()
+    [0, 1, 1, 2]
+    """
+    sizes = np.zeros(1, dtype=np.intp)
+    for _ in range(segments):
+        sizes = np.concatenate([sizes, sizes + 1])
+    return sizes
+
+
 def removal_steps(segments: int, *, is_exact: bool) -> tuple[int, ...]:
     """Return the numbers of removed segments at which deletion curves are compared.
 
@@ -158,7 +173,7 @@ def _add_pairs(plan: SetPlan, most_sets: int, seed: int, *, has_room: bool) -> S
 
 def _count_later_sets(segments: int, orders: int) -> int:
     """Return the number of further sets: two of interactions, those of the curve, and of random orders that are missing."""
-    new_sets = len(removal_steps(segments, is_exact=False)) - 1
+    new_sets = max(0, len(removal_steps(segments, is_exact=False)) - 1)
     return 2 + new_sets * (1 + max(0, ORDERS_FOR_P - orders))
 
 
