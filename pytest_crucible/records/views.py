@@ -41,7 +41,7 @@ class Table:
     """A table of finished cells, so that no number is formatted twice."""
 
     title: str
-    """The caption in reports. The terminal shows the heads alone, so these must explain themselves."""
+    """The caption in reports. The terminal shows the heads alone, so these must explain themselves, unless `is_titled`."""
     heads: tuple[str, ...]
     rows: tuple[Row, ...]
     numbers: tuple[str, ...] = ()
@@ -49,6 +49,8 @@ class Table:
     note: str = ""
     """A sentence below the table."""
     verbosity: Verbosity = 0
+    is_titled: bool = False
+    """Whether the terminal shows the title, too."""
 
     def is_number(self, column: int) -> bool:
         """Return whether a column holds single numbers; a column of intervals does not."""

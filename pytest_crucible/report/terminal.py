@@ -129,6 +129,8 @@ def _table(grid: Table, many: bool, width: int) -> Iterator[Line]:
         return
     text = _align_lines(grid)
     wraps = max(map(len, text)) > width
+    if grid.is_titled:
+        yield Line(printable(grid.title), {"bold": True})
     if wraps:
         text = [f"  {line}" for line in _align_lines(grid, first=1)]
     yield Line(f"{grid.heads[0]}\n{text[0]}" if wraps else text[0], {"bold": True})
@@ -158,7 +160,11 @@ def _align_lines(grid: Table, first: int = 0) -> list[str]:
 
 
 def _unjudged_lines(run: Run) -> Iterator[str]:
-    plain = [analysis for analysis in run.experiments if not (analysis.targets or analysis.comparisons)]
+    plain = [
+        analysis
+        for analysis in run.experiments
+        if not (analysis.targets or analysis.comparisons or analysis.plan.purpose == "explanation")
+    ]
     lines = list(_estimates(plain, len(run.experiments) > 1))
     yield from [*lines, ""] if lines else []
 
