@@ -72,7 +72,9 @@ def check_ids(choices: Sequence[str | ByScore], ids: Callable[[], Sequence[str]]
     for choice in choices:
         if isinstance(choice, str) and choice not in known:
             names = list(known)
-            hint = suggest(choice, names[:1000], otherwise=f"the first is {min(names)!r:.200}" if names else "there is none")
+            hint = suggest(
+                choice, names[:1000], otherwise=f"the first is {min(names)!r:.200}" if names else "there is none"
+            )
             raise SpecError(
                 f"--crucible-explain={choice:.200}: no selected experiment has a sample {choice!r:.200}; {hint}"
             )

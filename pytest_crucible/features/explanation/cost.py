@@ -22,11 +22,9 @@ def cost_text(
     session: CrucibleSession, experiment: Experiment, prompts: Sequence[Prompt], explanation: Explanation
 ) -> str:
     """Return what the planned requests of one sample cost, if nothing is cached."""
-    costs = [
-        _arm_cost(session, experiment, number, prompt, explanation) for number, prompt in enumerate(prompts)
-    ]
+    costs = [_arm_cost(session, experiment, number, prompt, explanation) for number, prompt in enumerate(prompts)]
     known = [cost for cost in costs if cost is not None]
-    return f"about {dollars(sum(known))}" if len(known) == len(costs) else "cost unknown, since no price is"
+    return f"about {dollars(sum(known))}" if len(known) == len(costs) else "cost unknown (no price)"
 
 
 def _arm_cost(
@@ -39,9 +37,7 @@ def _arm_cost(
         return None
     lengths = [segment.end - segment.start for segment in prompt.segments]
     fixed = sum(len(text or "") for _, text in prompt.messages) - sum(lengths)
-    characters = sum(
-        fixed + sum(length for k, length in enumerate(lengths) if mask >> k & 1) for mask in sets.masks
-    )
+    characters = sum(fixed + sum(length for k, length in enumerate(lengths) if mask >> k & 1) for mask in sets.masks)
     written = _answer_tokens(session, experiment.plan.nodeid, opened.arm.name, opened.arm.parameters.get("max_tokens"))
     usd = price.of(characters / CHARACTERS_A_TOKEN, written * len(sets.masks)) or 0.0
     return usd * sets.repeats

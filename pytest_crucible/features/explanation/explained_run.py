@@ -15,18 +15,20 @@ from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.analyse.analysis import score_table
 from pytest_crucible.features.explanation.cost import cost_text
 from pytest_crucible.features.explanation.first_requests import FirstRequest, find_first_request
-from pytest_crucible.features.explanation.records import Explanation, subject_of
+from pytest_crucible.features.explanation.records import VARIANT, Explanation, subject_of
 from pytest_crucible.features.explanation.results import arm_scores, numeric_metrics, plan_further
 from pytest_crucible.features.explanation.segments import FindPlaces, Prompt, find_finder, split_prompt
 from pytest_crucible.features.explanation.versions import VersionEdit
-from pytest_crucible.records import Outcome, Unit
+from pytest_crucible.plan.variants import plan_variant
+from pytest_crucible.records import Outcome, Twin, Unit, Variant
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import to_plain
+from pytest_crucible.report.printable import AN_ID, printable_cell
 from pytest_crucible.runs.evaluate import analysis_inputs
 from pytest_crucible.sample.loop import DaemonThreads
 from pytest_crucible.session.call import Call
 from pytest_crucible.session.experiment import Experiment, ExperimentRun, FunctionCall
-from pytest_crucible.session.progress import TerminalProgress
+from pytest_crucible.session.progress import write_in_item
 from pytest_crucible.stats.attribution.sets import plan_sets
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.decisions import add_decision, set_decision
@@ -67,40 +69,30 @@ def _draw_name(explanation: Explanation, number: int, draw: int) -> str | None:
 
 
 @dataclass
-class ExplainedRun:
-    """Runs one experiment of a session that explains samples."""
+class ExplainedExperiment:
+    """Plans the versions of one experiment's samples, and runs them."""
 
     session: CrucibleSession
     _versions: Versions = field(default_factory=lambda: Versions({}, {}))
 
-    def begin(self, run: ExperimentRun) -> None:
-        """Plan the versions of all samples, show their number and cost, and replace the units of the run."""
-        try:
-            self._plan(run)
-        except SpecError as error:
-            # An error of the suite or its options, which the first request has shown.
-            self.session.messages.problems.append(str(error))
-            raise pytest.fail.Exception(str(error), pytrace=False) from None
-        explanations = self._versions.explanations
-        run.units = [unit for position in explanations for unit in self._units(run.experiment, position)]
-        run.is_last = all(explanation.sets.is_exact for explanation in explanations.values())
-        self._show(run)
+    # -- planning -------------------------------------------------------------------------------------------------
 
-    def _plan(self, run: ExperimentRun) -> None:
-        settings = self.session.settings
-        kind, config = settings.option("segments"), self.session.config
+    def plan(self, item: pytest.Function, experiment: Experiment) -> list[str]:
+        """Plan the versions of all samples; return a line for each with their number and cost. Raises SpecError."""
+        config, kind = self.session.config, self.session.settings.option("segments")
         finder = find_finder(kind, (Path(config.invocation_params.dir), config.rootpath))
-        for position in range(len(run.experiment.dataset.samples)):
-            self._plan_sample(run, position, kind, finder)
-        self._enter(run)
+        for position in range(len(experiment.dataset.samples)):
+            self._plan_sample(item, experiment, position, kind, finder)
+        return list(self._lines(experiment))
 
-    def _plan_sample(self, run: ExperimentRun, position: int, kind: str, finder: tuple[FindPlaces, str]) -> None:
-        requests = self._first_requests(run, position)
-        sample = run.experiment.dataset.samples[position].id
+    def _plan_sample(
+        self, item: pytest.Function, experiment: Experiment, position: int, kind: str, finder: tuple[FindPlaces, str]
+    ) -> None:
+        requests, sample = self._first_requests(item, experiment, position), experiment.dataset.samples[position].id
         prompts = tuple(_split(sample, request, finder) for request in requests)
-        _check_segments(sample, kind, prompts, [arm.name for arm in run.experiment.plan.arms])
+        _check_segments(sample, kind, prompts, [arm.name for arm in experiment.plan.arms])
         calls, seed = self.session.settings.option("explain_calls"), _seed(self.session.settings.seed, sample)
-        is_random = any(map(_is_random, requests, run.experiment.opened_arms))
+        is_random = any(map(_is_random, requests, experiment.opened_arms))
         try:
             sets = plan_sets(len(prompts[0].segments), calls, is_random=is_random, seed=seed)
         except ValueError as error:
@@ -115,13 +107,13 @@ class ExplainedRun:
             sets=sets,
             planned=len(sets.masks),
             calls=calls,
-            seed=seed,
         )
 
-    def _first_requests(self, run: ExperimentRun, position: int) -> Sequence[FirstRequest]:
+    def _first_requests(self, item: pytest.Function, experiment: Experiment, position: int) -> Sequence[FirstRequest]:
         """Return the first request of each arm for a sample. Raises SpecError."""
-        threads, arms = DaemonThreads(len(run.experiment.plan.arms)), range(len(run.experiment.plan.arms))
-        call = Call(run.item, run.experiment, self.session.resources.loop, threads)
+        arms = range(len(experiment.plan.arms))
+        threads = DaemonThreads(len(arms))
+        call = Call(item, experiment, self.session.resources.loop, threads)
 
         async def find_all() -> list[FirstRequest]:
             return await asyncio.gather(*(find_first_request(call, Unit(position, 0, arm, 0)) for arm in arms))
@@ -131,11 +123,56 @@ class ExplainedRun:
         finally:
             threads.shutdown()
 
+    def _lines(self, experiment: Experiment) -> Iterator[str]:
+        """Yield how many requests each sample takes, and what they cost."""
+        names = [arm.name for arm in experiment.plan.arms]
+        arms = f"each of {' and '.join(names)}" if len(names) > 1 else names[0]
+        for position, explanation in self._versions.explanations.items():
+            sets, number = explanation.sets, len(explanation.sets.masks) * explanation.sets.repeats
+            draws = f" ({len(sets.masks)} sets x {sets.repeats} draws)" if sets.repeats > 1 else ""
+            more = "" if sets.is_exact else f" and up to {explanation.calls - number} that follow from scores"
+            cost = cost_text(self.session, experiment, self._versions.prompts[position], explanation)
+            yield (
+                f"explains {printable_cell(explanation.sample, AN_ID)}: {quantity(sets.segments, 'segment')} "
+                f"({explanation.kind}), {quantity(number, 'request')}{draws}{more} to {arms}; {cost}"
+            )
+
+    # -- running --------------------------------------------------------------------------------------------------
+
+    def begin(self, run: ExperimentRun) -> None:
+        """Replace the units of the run by versions, planned now where the function needed fixtures."""
+        if not self._versions.explanations:
+            self._plan_late(run)
+        self._enter(run)
+        explanations = self._versions.explanations
+        run.units = [unit for position in explanations for unit in self._units(run.experiment, position)]
+        run.is_last = all(explanation.sets.is_exact for explanation in explanations.values())
+
+    def _plan_late(self, run: ExperimentRun) -> None:
+        try:
+            lines = self.plan(run.item, run.experiment)
+        except SpecError as error:
+            # An error of the suite or its options, as those before the first test.
+            self.session.messages.problems.append(f"{run.experiment.plan.nodeid}: {error}")
+            raise pytest.fail.Exception(str(error), pytrace=False) from None
+        for line in lines:
+            write_in_item(self.session.config, line)
+
     def _enter(self, run: ExperimentRun) -> None:
         """Store the plan with its versions, and give the experiment what sends them."""
-        explanations, store = self._versions.explanations, self.session.resources.store
-        plan = replace(run.experiment.plan, repeats=max(map(_most_repeats, explanations.values())))
-        run.experiment = replace(run.experiment, plan=plan, late_variants=dict.fromkeys((0, 1), self._versions))
+        explanations, store, samples = (
+            self._versions.explanations,
+            self.session.resources.store,
+            run.experiment.dataset.samples,
+        )
+        variant = Variant(name=VARIANT, twins={sample.id: Twin(input=sample.input) for sample in samples})
+        plan = replace(
+            run.experiment.plan,
+            repeats=max(map(_most_repeats, explanations.values())),
+            variants=(plan_variant(variant, samples),),
+        )
+        late = dict.fromkeys((0, 1), self._versions)
+        run.experiment = replace(run.experiment, plan=plan, variants=(variant,), late_variants=late)
         store.replace_plan(self.session.run, plan)
         for position, explanation in explanations.items():
             add_decision(store, self.session.run, subject_of(plan.nodeid), position, to_plain(explanation))
@@ -149,42 +186,23 @@ class ExplainedRun:
                 for arm in range(len(experiment.plan.arms)):
                     yield Unit(position, twin * prompts, arm, repeat)
 
-    def _show(self, run: ExperimentRun) -> None:
-        """Show how many requests are sent, and what they cost."""
-        terminal, plan = TerminalProgress(self.session.config), run.experiment.plan
-        for position, explanation in self._versions.explanations.items():
-            sets, arms = explanation.sets, " and ".join(arm.name for arm in plan.arms)
-            number = len(sets.masks) * sets.repeats
-            segments = quantity(sets.segments, "segment")
-            draws = f" ({len(sets.masks)} sets x {sets.repeats} draws)" if sets.repeats > 1 else ""
-            more = "" if sets.is_exact else f", and up to {explanation.calls - number} that follow from scores"
-            cost = cost_text(self.session, run.experiment, self._versions.prompts[position], explanation)
-            terminal.write(
-                f"{explanation.sample}: {segments} ({explanation.kind}); {quantity(number, 'request')}{draws} "
-                f"for {'each of ' if len(plan.arms) > 1 else ''}{arms}{more}; {cost}"
-            )
-
     def continue_run(self, run: ExperimentRun) -> None:
         """Send the versions that interactions and deletion curves need, unless a budget has ended."""
-        stored = find_experiment(self.session.resources.store, self.session.run, run.experiment.plan.nodeid)
+        nodeid, store = run.experiment.plan.nodeid, self.session.resources.store
+        stored = find_experiment(store, self.session.run, nodeid)
         if run.is_last or stored is None:
             return
         inputs = analysis_inputs(stored, finished=True)
         if not inputs.finished:
             return
-        arms, facts = arm_scores(inputs.answers, inputs.variants), score_table(inputs).facts
-        units: list[Unit] = []
+        arms, facts, units = arm_scores(inputs.answers, inputs.variants), score_table(inputs).facts, list[Unit]()
         for position, explanation in self._versions.explanations.items():
-            metrics = numeric_metrics(arms, facts)
-            tables = [arm.table(explanation, position, entry) for entry in metrics for arm in arms]
+            tables = [arm.table(explanation, position, entry) for entry in numeric_metrics(arms, facts) for arm in arms]
             extended = replace(explanation, sets=plan_further(explanation, tables).sets)
             self._versions.explanations[position] = extended
-            subject = subject_of(run.experiment.plan.nodeid)
-            set_decision(self.session.resources.store, self.session.run, subject, position, to_plain(extended))
+            set_decision(store, self.session.run, subject_of(nodeid), position, to_plain(extended))
             units += self._units(run.experiment, position, explanation.planned)
-        self.session.items.ask(
-            ExperimentRun(run.item, run.experiment, units=units, is_first=False, show=run.show, sender=run.sender)
-        )
+        self.session.items.ask(ExperimentRun(run.item, run.experiment, units=units, is_first=False, show=run.show))
 
 
 def _split(sample: str, request: FirstRequest, finder: tuple[FindPlaces, str]) -> Prompt:

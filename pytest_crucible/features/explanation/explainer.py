@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -11,15 +12,15 @@ import pytest
 
 from pytest_crucible.datasets import identify
 from pytest_crucible.features.explanation.choice import ByScore, check_ids, parse_choice
-from pytest_crucible.features.explanation.records import VARIANT
-from pytest_crucible.plan.variants import plan_variant
-from pytest_crucible.records import Plan, Twin, Variant
+from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.report.printable import printable_cell
 from pytest_crucible.session.experiment import Announcement, Experiment, ExperimentDraft, ExperimentRun
 from pytest_crucible.session.markers import is_experiment
 from pytest_crucible.session.marks import experiment_mark
 
 if TYPE_CHECKING:
+    from pytest_crucible.features.explanation.explained_run import ExplainedExperiment
     from pytest_crucible.session.collect import ExperimentCollection
     from pytest_crucible.session.experiment_data import ExperimentData
     from pytest_crucible.session.session import CrucibleSession
@@ -32,6 +33,7 @@ class Explainer:
         self._session, self._settings = session, session.settings
         self._chosen: dict[str, list[str]] = {}
         """Nodeid -> the ids of its samples to explain, in their order."""
+        self._experiments: dict[str, ExplainedExperiment] = {}
 
     # -- planning -------------------------------------------------------------------------------------------------
 
@@ -90,7 +92,9 @@ class Explainer:
                     f"adapter {arm.name!r} is recorded and cannot answer a changed prompt; use an adapter that calls a model"
                 )
             if arm.trainings or opened.competitors:
-                raise SpecError(f"adapter {arm.name!r} stands for several models; name one of them to explain its replies")
+                raise SpecError(
+                    f"adapter {arm.name!r} stands for several models; name one of them to explain its replies"
+                )
         # Of this run alone: replies come again from the reply cache.
         draft.sampling["explanation"] = self._session.run
 
@@ -105,13 +109,27 @@ class Explainer:
                 del collection.experiments[nodeid]
 
     def pytest_crucible_announce(self, announcement: Announcement) -> None:
-        """Show how many requests the explanations take at most."""
+        """Show the most requests of experiments whose first requests are known only with their fixtures."""
         calls = self._settings.option("explain_calls")
         for plan in announcement.plans:
-            most = calls * plan.selected * len(plan.arms)
-            names = ", ".join(self._chosen[plan.nodeid])
-            line = f"explains {names}: at most {most:,} requests, {calls:,} for each sample and arm"
-            announcement.lines[plan.nodeid].append((0, line))
+            if _needs_fixtures(self._session.collection.experiments[plan.nodeid]):
+                most, names = calls * plan.selected * len(plan.arms), ", ".join(self._chosen[plan.nodeid])
+                line = f"explains {printable_cell(names)}: at most {most:,} requests, {calls:,} for each sample and arm"
+                announcement.lines[plan.nodeid].append((0, line))
+
+    def pytest_crucible_prepare(self, collection: ExperimentCollection) -> None:
+        """Plan the versions of each sample from its first request, which is not sent."""
+        items = {item.nodeid: item for item in collection.items if isinstance(item, pytest.Function)}
+        for nodeid, experiment in collection.experiments.items():
+            if not (collection.problems or _needs_fixtures(experiment)):
+                with collection.gather_errors(nodeid):
+                    lines = self._explained(nodeid).plan(items[nodeid], experiment)
+                    collection.lines[nodeid] = "\n".join((collection.lines[nodeid], *(f"  {line}" for line in lines)))
+
+    def _explained(self, nodeid: str) -> ExplainedExperiment:
+        from pytest_crucible.features.explanation.explained_run import ExplainedExperiment
+
+        return self._experiments.setdefault(nodeid, ExplainedExperiment(self._session))
 
     def pytest_crucible_begin(self, items: list[pytest.Item]) -> None:
         """Deselect all items but those of experiments with samples to explain."""
@@ -124,25 +142,26 @@ class Explainer:
 
     @pytest.hookimpl(trylast=True)
     def pytest_crucible_run(self, run: ExperimentRun) -> None:
-        """Plan the versions of each sample before anything is sent, and send those that follow from scores at the end."""
-        from pytest_crucible.features.explanation.explained_run import ExplainedRun
-
-        explained = ExplainedRun(self._session)
+        """Send the versions of each sample, and at the end those that follow from scores."""
+        explained = self._explained(run.experiment.plan.nodeid)
         run.before.append(explained.begin)
         run.after.append(partial(explained.continue_run, run))
 
 
+def _needs_fixtures(experiment: Experiment) -> bool:
+    """Return whether the function can be called only with fixtures, which pytest sets up with the test."""
+    return not inspect.signature(experiment.function).parameters.keys() - {"self"} <= experiment.injected
+
+
 def _as_explanation(experiment: Experiment) -> Experiment:
-    """Return the experiment with the versions of its samples as their only variant."""
-    samples = experiment.dataset.samples
-    variant = Variant(name=VARIANT, twins={sample.id: Twin(input=sample.input) for sample in samples})
+    """Return the experiment without targets, comparisons and variants."""
     plan = experiment.plan
     explained: Plan = replace(
         plan,
         purpose="explanation",
         targets=(),
         contrasts=(),
-        variants=(plan_variant(variant, samples),),
+        variants=(),
         variant_terms=(),
         variant_metrics=(),
         not_run={},
@@ -152,4 +171,4 @@ def _as_explanation(experiment: Experiment) -> Experiment:
         rounds=1,
         look_alpha=None,
     )
-    return replace(experiment, plan=explained, variants=(variant,), variant_metrics=(), late_variants={}, warnings=())
+    return replace(experiment, plan=explained, variants=(), variant_metrics=(), late_variants={}, warnings=())

@@ -22,7 +22,9 @@ def choose_by_score(
     """Return the ids that a choice means, the worst or most changed first. `arms` are those of the session. Raises SpecError."""
     stored = _latest_run(store, item.nodeid, arms[: 2 if choice.kind == "changed" else 1])
     if stored is None:
-        raise SpecError(f"--crucible-explain={choice} needs a stored run of {item.name}; run it once without the option")
+        raise SpecError(
+            f"--crucible-explain={choice} needs a stored run of {item.name}; run it once without the option"
+        )
     table = score_table(analysis_inputs(stored, stored.finished))
     metric = _judged_metric(item, choice, tuple(table.scores))
     numbers = [[arm.name for arm in stored.plan.arms].index(name) for name in arms[:2] if name in _names(stored.plan)]

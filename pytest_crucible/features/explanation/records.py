@@ -31,7 +31,6 @@ class Explanation:
     """The number of sets that were planned before any score was known."""
     calls: int
     """The option `--crucible-explain-calls`."""
-    seed: int
 
     def place(self, number: int, draw: int) -> tuple[int, int]:
         """Return (twin, repeat) of a request of a set: the first set is the sample itself, all others have one table."""

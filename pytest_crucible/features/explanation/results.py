@@ -61,13 +61,10 @@ def _set(table: Table, place: tuple[int, int], value: float) -> None:
         table[place] = value
 
 
-def arm_scores(
-    answers: Sequence[ArmOutcomes], variants: Mapping[str, Sequence[ArmOutcomes]]
-) -> tuple[ArmScores, ...]:
+def arm_scores(answers: Sequence[ArmOutcomes], variants: Mapping[str, Sequence[ArmOutcomes]]) -> tuple[ArmScores, ...]:
     """Return the outcomes of each arm."""
     return tuple(
-        ArmScores(whole=whole, versions=versions)
-        for whole, versions in zip(answers, variants[VARIANT], strict=True)
+        ArmScores(whole=whole, versions=versions) for whole, versions in zip(answers, variants[VARIANT], strict=True)
     )
 
 
@@ -104,17 +101,21 @@ class FurtherSets:
 def plan_further(explanation: Explanation, tables: Sequence[Table]) -> FurtherSets:
     """Return the sets that interactions and deletion curves need, as far as calls allow; `tables` may have later sets."""
     base = replace(explanation.sets, masks=explanation.sets.masks[: explanation.planned])
-    sets, deletions, most = base, [], explanation.calls // base.repeats
+    sets, deletions = base, list[DeletionPlan]()
     for table in tables:
         scores = table[: explanation.planned]
-        pairs = plan_interactions(base, attribute(base, scores).shapley)
-        extended = extend_plan(sets, pairs)
-        sets = extended if len(extended.masks) <= most else sets
         # What other metrics have taken is not there any more.
-        calls = explanation.calls - (len(sets.masks) - len(base.masks)) * base.repeats
-        deletions.append(plan_deletion(base, scores, calls=calls, seed=explanation.seed))
+        sets = extend_plan(
+            sets, plan_interactions(base, attribute(base, scores).shapley, _calls_left(explanation, sets))
+        )
+        deletions.append(plan_deletion(base, scores, _calls_left(explanation, sets)))
         sets = extend_plan(sets, deletions[-1].masks)
     return FurtherSets(sets=sets, deletions=tuple(deletions))
+
+
+def _calls_left(explanation: Explanation, sets: SetPlan) -> int:
+    """Return how many requests the planned sets may take, with further ones of one metric."""
+    return explanation.calls - (len(sets.masks) - explanation.planned) * sets.repeats
 
 
 def explain_metrics(
