@@ -50,7 +50,7 @@ class Table:
     """A sentence below the table."""
     verbosity: Verbosity = 0
     is_titled: bool = False
-    """Whether the terminal shows the title, too."""
+    """Whether the terminal shows the title, and the table also with -q."""
 
     def is_number(self, column: int) -> bool:
         """Return whether a column holds single numbers; a column of intervals does not."""

@@ -46,6 +46,7 @@ def summary(run: Run, *, verbosity: int, width: int) -> Iterator[Line]:
     """
     if verbosity < 0:
         yield from _short(run)
+        yield from _section_tables(run, 0, width, is_first=True, titled=True)
         return
     more = ""
     if verbosity == 0:
@@ -106,11 +107,13 @@ def _needs_a_look(verdict: Verdict) -> bool:
     return verdict.state != "met" or (verdict.kind == "comparison" and not verdict.proven)
 
 
-def _section_tables(run: Run, verbosity: int, width: int, *, is_first: bool = False) -> Iterator[Line]:
-    """Yield the tables of the sections that stand before the verdicts, or of the others."""
+def _section_tables(
+    run: Run, verbosity: int, width: int, *, is_first: bool = False, titled: bool = False
+) -> Iterator[Line]:
+    """Yield the tables of the sections that stand before the verdicts, or of the others; or only the `titled` ones."""
     for section in (section for section in joined_sections(run) if section.is_first == is_first):
         for table in section.tables:
-            if table.verbosity == verbosity:
+            if table.verbosity == verbosity and table.is_titled >= titled:
                 yield from _table(table, len(run.experiments) > 1, width)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,15 +66,14 @@ def check_options(values: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
         yield bool(values.get(name)), f"--crucible-explain cannot be combined with {flag}: {remedy}"
 
 
-def check_ids(choices: Sequence[str | ByScore], ids: Callable[[], Sequence[str]]) -> None:
-    """Raise SpecError for an id that no selected experiment has."""
-    known = set(ids())
+def check_ids(choices: Sequence[str | ByScore], known: Sequence[str]) -> None:
+    """Raise SpecError for an id that is not among those of the selected experiments."""
     for choice in choices:
         if isinstance(choice, str) and choice not in known:
-            names = list(known)
-            hint = suggest(
-                choice, names[:1000], otherwise=f"the first is {min(names)!r:.200}" if names else "there is none"
-            )
+            # Letters in another order are the most common slip in an id.
+            alike = [name for name in known if sorted(name) == sorted(choice)]
+            otherwise = f"the first is {known[0]!r:.200}" if known else "there is none"
+            hint = suggest(choice, alike or known[:1000], otherwise=otherwise)
             raise SpecError(
                 f"--crucible-explain={choice:.200}: no selected experiment has a sample {choice!r:.200}; {hint}"
             )
@@ -88,9 +87,7 @@ def rank_samples(scores: Sequence[np.ndarray], kind: str, direction: str) -> lis
     >>> rank_samples([np.array([0.5, np.nan, 0.1])], "worst", "higher")
     [2, 0]
     """
-    if kind == "worst":
-        keys = scores[0] if direction == "higher" else -scores[0]
-    else:
-        keys = -np.abs(scores[0] - scores[1])
+    worst = scores[0] if direction == "higher" else -scores[0]
+    keys = worst if kind == "worst" else -np.abs(scores[0] - scores[1])
     order = np.argsort(keys, kind="stable").tolist()
     return [position for position in order if not np.isnan(keys[position])]

@@ -47,7 +47,7 @@ class Explainer:
                 "model itself"
             )
         ids = {item.nodeid: self._sample_ids(collection, item) for item in items}
-        check_ids(choices, lambda: [name for of_item in ids.values() for name in of_item])
+        check_ids(choices, [name for of_item in ids.values() for name in of_item])
         for item in items:
             names: list[str] = []
             for choice in choices:

@@ -20,6 +20,11 @@ def choose_by_score(
     store: RunStore, item: pytest.Function, choice: ByScore, ids: Collection[str], arms: Sequence[str]
 ) -> list[str]:
     """Return the ids that a choice means, the worst or most changed first. `arms` are those of the session. Raises SpecError."""
+    if choice.kind == "changed" and not comparisons(item):
+        raise SpecError(
+            f"--crucible-explain={choice}: {item.name} compares nothing, so no stored run has both arms; mark it with "
+            "@pytest.mark.ab_compare, or name samples by their ids"
+        )
     stored = _latest_run(store, item.nodeid, arms[: 2 if choice.kind == "changed" else 1])
     if stored is None:
         raise SpecError(

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -150,7 +151,7 @@ def _check_places(kind: str, function: Callable[..., Any], messages: Sequence[Ma
     except Exception as error:
         raise SpecError(f"{kind} raised {type(error).__name__}: {error}; repair it") from error
     places = sorted(_check_place(kind, place, messages) for place in returned)
-    for place, other in zip(places, places[1:], strict=False):
+    for place, other in pairwise(places):
         if place[0] == other[0] and other[1] < place[2]:
             raise SpecError(f"{kind} returned overlapping segments {place} and {other}; return separate ones")
     return places

@@ -97,7 +97,7 @@ def _interaction_rows(attribution: Attribution, columns: int) -> list[Row]:
     ]
 
 
-MOST_PAIRS = 10
+MOST_PAIRS = 5
 """Interactions in a table; JSON has all."""
 
 
