@@ -10,6 +10,7 @@ FEATURE = Feature(
         Option(
             "explain",
             "send this sample again with parts of its prompt left out; worst:N or changed:N choose samples; may be repeated",
+            (),
             metavar="ID",
             repeats=True,
         ),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_crucible.records.errors import SpecError, suggest
+
+if TYPE_CHECKING:
+    import numpy as np
 
 KINDS = ("message", "paragraph", "sentence")
 """The built-in segments."""
@@ -66,14 +67,14 @@ def check_options(values: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
         yield bool(values.get(name)), f"--crucible-explain cannot be combined with {flag}: {remedy}"
 
 
-def check_ids(choices: Sequence[str | ByScore], known: Sequence[str]) -> None:
+def check_ids(choices: Sequence[str | ByScore], ids: Sequence[str]) -> None:
     """Raise SpecError for an id that is not among those of the selected experiments."""
     for choice in choices:
-        if isinstance(choice, str) and choice not in known:
+        if isinstance(choice, str) and choice not in ids:
             # Letters in another order are the most common slip in an id.
-            alike = [name for name in known if sorted(name) == sorted(choice)]
-            otherwise = f"the first is {known[0]!r:.200}" if known else "there is none"
-            hint = suggest(choice, alike or known[:1000], otherwise=otherwise)
+            alike = [name for name in ids if sorted(name) == sorted(choice)]
+            otherwise = f"the first is {ids[0]!r:.200}" if ids else "there is none"
+            hint = suggest(choice, alike or ids[:1000], otherwise=otherwise)
             raise SpecError(
                 f"--crucible-explain={choice:.200}: no selected experiment has a sample {choice!r:.200}; {hint}"
             )
@@ -84,9 +85,12 @@ def rank_samples(scores: Sequence[np.ndarray], kind: str, direction: str) -> lis
 
     `scores` has those of the candidate first, NaN where there is none.
 
+    >>> import numpy as np
     >>> rank_samples([np.array([0.5, np.nan, 0.1])], "worst", "higher")
     [2, 0]
     """
+    import numpy as np  # not in sessions that explain nothing: options are read in each
+
     worst = scores[0] if direction == "higher" else -scores[0]
     keys = worst if kind == "worst" else -np.abs(scores[0] - scores[1])
     order = np.argsort(keys, kind="stable").tolist()

@@ -1,4 +1,4 @@
-"""What the requests of an explanation cost, before they are sent."""
+"""The cost of an explanation's requests, before they are sent."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def cost_text(
 ) -> str:
     """Return what the planned requests of one sample cost, if nothing is cached."""
     costs = [_arm_cost(session, experiment, number, prompt, explanation) for number, prompt in enumerate(prompts)]
-    known = [cost for cost in costs if cost is not None]
-    return f"about {dollars(sum(known))}" if len(known) == len(costs) else "cost unknown (no price)"
+    priced = [cost for cost in costs if cost is not None]
+    return f"about {dollars(sum(priced))}" if len(priced) == len(costs) else "cost unknown (no price)"
 
 
 def _arm_cost(

@@ -123,10 +123,10 @@ class Explainer:
         for nodeid, experiment in collection.experiments.items():
             if not (collection.problems or _needs_fixtures(experiment)):
                 with collection.gather_errors(nodeid):
-                    lines = self._explained(nodeid).plan(items[nodeid], experiment)
+                    lines = self._open_experiment(nodeid).plan(items[nodeid], experiment)
                     collection.lines[nodeid] = "\n".join((collection.lines[nodeid], *(f"  {line}" for line in lines)))
 
-    def _explained(self, nodeid: str) -> ExplainedExperiment:
+    def _open_experiment(self, nodeid: str) -> ExplainedExperiment:
         from pytest_crucible.features.explanation.explained_run import ExplainedExperiment
 
         return self._experiments.setdefault(nodeid, ExplainedExperiment(self._session))
@@ -143,7 +143,7 @@ class Explainer:
     @pytest.hookimpl(trylast=True)
     def pytest_crucible_run(self, run: ExperimentRun) -> None:
         """Send the versions of each sample, and at the end those that follow from scores."""
-        explained = self._explained(run.experiment.plan.nodeid)
+        explained = self._open_experiment(run.experiment.plan.nodeid)
         run.before.append(explained.begin)
         run.after.append(partial(explained.continue_run, run))
 

@@ -34,9 +34,9 @@ def choose_by_score(
     metric = _judged_metric(item, choice, tuple(table.scores))
     numbers = [[arm.name for arm in stored.plan.arms].index(name) for name in arms[:2] if name in _names(stored.plan)]
     scores = [table.scores[metric][number].values for number in numbers]
-    names, known = stored.all_sample_ids(), set(ids)
+    names, selected = stored.all_sample_ids(), set(ids)
     ranked = rank_samples(scores, choice.kind, table.facts[metric].direction)
-    return [names[position] for position in ranked if names[position] in known][: choice.number]
+    return [names[position] for position in ranked if names[position] in selected][: choice.number]
 
 
 def _names(plan: Plan) -> set[str]:

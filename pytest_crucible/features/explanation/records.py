@@ -1,4 +1,4 @@
-"""What a run stores about its explanations beside replies and scores."""
+"""Records of explanations that a run stores beside replies and scores."""
 
 from __future__ import annotations
 
