@@ -171,6 +171,23 @@ class Diagram:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MarkedPart:
+    """A part of a text, with a mark beside it and a weight between -1 and 1 by which it is shaded."""
+
+    text: str
+    mark: str = ""
+    weight: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkedText:
+    """A text whose parts are shaded, such as a prompt by what each part adds. Drawn where a format has pictures."""
+
+    title: str
+    parts: tuple[MarkedPart, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Excerpt:
     """A sample worth reading, and the reply to it."""
 
@@ -203,6 +220,7 @@ class View:
     lines: tuple[LineChart, ...] = ()
     time_bars: tuple[TimeBars, ...] = ()
     diagrams: tuple[Diagram, ...] = ()
+    marked_texts: tuple[MarkedText, ...] = ()
     excerpts: tuple[Excerpt, ...] = ()
     methods: tuple[Statement, ...] = ()
     is_first: bool = False

@@ -46,7 +46,7 @@ def summary(run: Run, *, verbosity: int, width: int) -> Iterator[Line]:
     """
     if verbosity < 0:
         yield from _short(run)
-        yield from _section_tables(run, 0, width, is_first=True, titled=True)
+        yield from _section_tables(run, 0, width, titled=True)
         return
     more = ""
     if verbosity == 0:

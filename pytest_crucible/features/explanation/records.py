@@ -25,6 +25,8 @@ class Explanation:
     """The option `--crucible-segments`."""
     segments: tuple[tuple[Segment, ...], ...]
     """By arm: where the segments are in its first request."""
+    messages: int
+    """The number of messages in the first request."""
     sets: SetPlan
     """What is requested. Sets that followed from scores come last."""
     planned: int

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.features.explanation.records import VARIANT, Explanation
-from pytest_crucible.records import ArmOutcomes, MetricFacts
+from pytest_crucible.records import CUT_SHORT, ArmOutcomes, MetricFacts
 from pytest_crucible.stats.attribution.deletion import (
     DeletionCurve,
     DeletionPlan,
@@ -54,6 +54,11 @@ class ArmScores:
                         _set(table, explanation.set_at(twin, repeat), value)
         return table
 
+    def count_lost(self, position: int, metric: str) -> int:
+        """Return how many requests about a sample have no score for a reason other than a budget or a deadline."""
+        losses = (loss for _, answers in self.parts for loss in answers.lost if loss.unit.position == position)
+        return sum(loss.metric in (None, metric) and loss.reason not in CUT_SHORT for loss in losses)
+
 
 def _set(table: Table, place: tuple[int, int], value: float) -> None:
     # A run that is resumed may have more sets than were planned.
@@ -87,6 +92,8 @@ class MetricResult:
     """Candidate minus each baseline."""
     curves: tuple[DeletionCurve, ...]
     """By arm."""
+    lost: tuple[int, ...]
+    """By arm: requests that were sent, or refused, without a score."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +139,7 @@ def explain_metrics(
             arms=tuple(attribute(sets, table) for table in of_arms),
             differences=tuple(attribute_difference(sets, of_arms[0], table) for table in of_arms[1:]),
             curves=tuple(judge_deletion(sets, next(deletions), table) for table in of_arms),
+            lost=tuple(arm.count_lost(position, facts.name) for arm in arms),
         )
         for facts, of_arms in zip(metrics, tables, strict=True)
     ]

@@ -8,6 +8,7 @@ from typing import Any
 
 from pytest_crucible.features.explanation.records import VARIANT, Explanation, subject_of
 from pytest_crucible.features.explanation.results import MetricResult, arm_scores, explain_metrics, numeric_metrics
+from pytest_crucible.features.explanation.shaded_prompt import shaded_prompts
 from pytest_crucible.features.explanation.tables import metric_tables
 from pytest_crucible.features.explanation.versions_table import document_of, versions_table
 from pytest_crucible.records import Claim, View
@@ -27,6 +28,8 @@ class ExplainedSample:
     results: tuple[MetricResult, ...]
     replies: tuple[dict[tuple[int, int], str], ...]
     """By arm: the text of the reply to a set, by (number of the set, draw)."""
+    prompt: Any
+    """The first request of the candidate; None where no texts are stored."""
 
 
 def compute(inputs: SectionInputs) -> tuple[ExplainedSample, ...] | None:
@@ -39,7 +42,7 @@ def compute(inputs: SectionInputs) -> tuple[ExplainedSample, ...] | None:
     names = tuple(arm.name for arm in inputs.plan.arms)
     texts = [[inputs.stored.reply_texts(number, twin) for twin in (0, 1)] for number in range(len(names))]
     size = inputs.plan.draws(0).size
-    samples = []
+    samples, prompts = [], _first_prompts(inputs)
     for position, plain in sorted(stored.items()):
         explanation = from_plain(Explanation, plain)
         replies = tuple(
@@ -52,8 +55,21 @@ def compute(inputs: SectionInputs) -> tuple[ExplainedSample, ...] | None:
             for of_arm in texts
         )
         results = tuple(explain_metrics(explanation, position, arms, metrics))
-        samples.append(ExplainedSample(explanation=explanation, arms=names, results=results, replies=replies))
+        samples.append(
+            ExplainedSample(
+                explanation=explanation, arms=names, results=results, replies=replies, prompt=prompts.get(position)
+            )
+        )
     return tuple(samples)
+
+
+def _first_prompts(inputs: SectionInputs) -> dict[int, Any]:
+    """Return the first request of the candidate for each sample, by position."""
+    calls, forms = inputs.stored.calls(0), dict[int, int | None]()
+    for position, member, form in zip(calls.positions, calls.members, calls.forms, strict=True):
+        if not member:
+            forms.setdefault(position, form)
+    return {position: prompt for position, (prompt, _) in inputs.stored.first_prompts(forms).items()}
 
 
 def view(samples: Sequence[ExplainedSample], claims: Sequence[Claim]) -> View:
@@ -68,4 +84,9 @@ def view(samples: Sequence[ExplainedSample], claims: Sequence[Claim]) -> View:
     document: list[Any] = [
         document_of(sample.explanation, sample.arms, sample.results, sample.replies) for sample in samples
     ]
-    return View(title="Explanations", tables=tuple(tables), document=document, is_first=True)
+    marked = (
+        text
+        for sample in samples
+        for text in shaded_prompts(sample.explanation, sample.arms, sample.results, sample.prompt)
+    )
+    return View(title="Explanations", tables=tuple(tables), marked_texts=tuple(marked), document=document)

@@ -18,28 +18,24 @@ SEGMENT, ALONE = "segment", "left out alone"
 
 def metric_tables(explanation: Explanation, arms: Sequence[str], result: MetricResult) -> list[Table]:
     """Return the table of each arm, and that of the difference to each baseline."""
-    tables = [
-        _arm_table(explanation, name, result.facts.name, attribution, curve)
-        for name, attribution, curve in zip(arms, result.arms, result.curves, strict=True)
-    ]
+    tables = [_arm_table(explanation, name, result, number) for number, name in enumerate(arms)]
     tables += [
         _difference_table(explanation, (arms[0], name), result, number) for number, name in enumerate(arms[1:], start=1)
     ]
     return tables
 
 
-def _arm_table(
-    explanation: Explanation, arm: str, metric: str, attribution: Attribution, curve: DeletionCurve
-) -> Table:
+def _arm_table(explanation: Explanation, arm: str, result: MetricResult, number: int) -> Table:
+    attribution, metric = result.arms[number], result.facts.name
     whole, empty = score_text(attribution.whole), score_text(attribution.empty)
     heads, rows = _rows(explanation, attribution)
     return Table(
         title=f"{_name(explanation)}, {arm}, {metric}: {whole} with the whole prompt, {empty} with an empty one; "
-        f"{_requests_text(explanation, attribution)}",
+        f"{_requests_text(explanation, attribution, result.lost[number])}",
         heads=heads,
         rows=(*rows, *_interaction_rows(attribution, len(heads))),
         numbers=("Shapley", ALONE),
-        note=curve_text(curve),
+        note=curve_text(result.curves[number]),
         is_titled=True,
     )
 
@@ -62,7 +58,7 @@ def _difference_table(explanation: Explanation, arms: tuple[str, str], result: M
     difference = value_text(attribution.whole - attribution.empty)
     return Table(
         title=f"{_name(explanation)}, {arms[0]} minus {arms[1]}, {result.facts.name}: the segments add {difference}; "
-        f"{_requests_text(explanation, attribution)}",
+        f"{_requests_text(explanation, attribution, result.lost[0] + result.lost[number])}",
         heads=heads,
         rows=tuple(rows),
         numbers=heads[1:4],
@@ -109,12 +105,14 @@ def _name(explanation: Explanation) -> str:
     return printable_cell(explanation.sample, AN_ID)
 
 
-def _requests_text(explanation: Explanation, attribution: Attribution) -> str:
-    """Return `16 requests, exact`, or how many of the requests are missing."""
+def _requests_text(explanation: Explanation, attribution: Attribution, lost: int) -> str:
+    """Return `16 requests, exact`, or how many of the requests are lost or missing."""
     requests = quantity(attribution.requested, "request")
     if attribution.missing:
-        scored = attribution.requested - attribution.missing
-        requests = f"{scored:,} of {requests}, {attribution.missing:,} missing"
+        lost = min(lost, attribution.missing)
+        numbers = {"lost": lost, "missing": attribution.missing - lost}
+        parts = [f"{number:,} {word}" for word, number in numbers.items() if number]
+        requests = f"{attribution.requested - attribution.missing:,} of {requests}, {', '.join(parts)}"
     if attribution.is_exact and not explanation.sets.is_random:
         return f"{requests}, exact"
     pairs = len(explanation.sets.permutations) // 2
@@ -159,6 +157,8 @@ def _decimals(value: float) -> int:
 
 def curve_text(curve: DeletionCurve) -> str:
     """Return what the deletion curve shows, in a sentence."""
+    if all(map(math.isnan, curve.curve)):
+        return f"deletion curve {verdict_text(curve)}"
     scores = ", ".join(map(score_text, curve.curve))
     removed = ", ".join(map(str, curve.removed))
     return f"deletion curve, largest first: {scores} with {removed} removed; {verdict_text(curve)}"

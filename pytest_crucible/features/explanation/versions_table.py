@@ -16,6 +16,8 @@ from pytest_crucible.stats.attribution.values import Attribution
 Replies = Mapping[tuple[int, int], str]
 A_REPLY = 280
 """Characters of a reply in a table."""
+A_TEXT = 20_000
+"""Characters of a reply in JSON; the run store has all."""
 
 
 def shorten(text: str, most: int) -> str:
@@ -66,8 +68,10 @@ def document_of(
         "metrics": {
             result.facts.name: {
                 "arms": {
-                    name: {**_attribution(attribution), "deletion": _curve(curve)}
-                    for name, attribution, curve in zip(arms, result.arms, result.curves, strict=True)
+                    name: {**_attribution(attribution), "lost": lost, "deletion": _curve(curve)}
+                    for name, attribution, lost, curve in zip(
+                        arms, result.arms, result.lost, result.curves, strict=True
+                    )
                 },
                 "differences": {
                     name: _attribution(attribution)
@@ -87,7 +91,7 @@ def document_of(
                     for result in results
                 },
                 "replies": {
-                    name: [of_arm.get((number, draw)) for draw in range(sets.repeats)]
+                    name: [shorten(of_arm.get((number, draw), ""), A_TEXT) for draw in range(sets.repeats)]
                     for name, of_arm in zip(arms, replies, strict=True)
                 },
             }
