@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_crucible.features.row import Placed
 
 if TYPE_CHECKING:
+    from pytest_crucible.runs.run_analysis import RunAnalysis
     from pytest_crucible.session.collect import ExperimentCollection
     from pytest_crucible.session.session import CrucibleSession
 
@@ -25,6 +26,14 @@ def pytest_crucible_open(session: CrucibleSession) -> None:
         from pytest_crucible.features.explanation.explainer import Explainer
 
         session.config.pluginmanager.register(Explainer(session), PLUGIN)
+
+
+def pytest_crucible_analyse_run(analysis: RunAnalysis) -> None:
+    """Take the draws that were not requested of samples themselves for skipped: their versions have more of them."""
+    if any(plan.purpose == "explanation" for plan in analysis.plans):
+        from pytest_crucible.features.explanation.results import skip_unrequested
+
+        analysis.cuts.append(skip_unrequested)
 
 
 def pytest_crucible_manifest(collection: ExperimentCollection) -> dict[str, Any]:

@@ -10,8 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.features.explanation.records import VARIANT, Explanation
+from pytest_crucible.analyse.analysis import AnalysisInputs
+from pytest_crucible.features.explanation.records import VARIANT, Explanation, subject_of
 from pytest_crucible.records import CUT_SHORT, ArmOutcomes, MetricFacts
+from pytest_crucible.records.outcomes import skip_units
+from pytest_crucible.records.serialize import from_plain
 from pytest_crucible.stats.attribution.deletion import (
     DeletionCurve,
     DeletionPlan,
@@ -21,6 +24,7 @@ from pytest_crucible.stats.attribution.deletion import (
 from pytest_crucible.stats.attribution.interactions import plan_interactions
 from pytest_crucible.stats.attribution.sets import SetPlan, extend_plan
 from pytest_crucible.stats.attribution.values import Attribution, attribute, attribute_difference
+from pytest_crucible.store.experiments import StoredExperiment
 
 Table = npt.NDArray[np.float64]
 """Sets x draws; NaN for what is missing."""
@@ -143,6 +147,14 @@ def explain_metrics(
         )
         for facts, of_arms in zip(metrics, tables, strict=True)
     ]
+
+
+def skip_unrequested(inputs: AnalysisInputs, stored: StoredExperiment) -> AnalysisInputs:
+    """Return the inputs in which the whole prompt has its own draws alone, of the repeats that all versions together take."""
+    plain = stored.decisions(subject_of(stored.plan.nodeid))
+    draws = {position: from_plain(Explanation, entry).sets.repeats for position, entry in plain.items()}
+    units = [(position, repeat) for position, first in draws.items() for repeat in range(first, stored.plan.repeats)]
+    return replace(inputs, answers=tuple(skip_units(answers, units) for answers in inputs.answers))
 
 
 def plain_number(value: Any) -> float | None:
