@@ -93,9 +93,9 @@ class _Translator:
         return _literal(_character(match))
 
     def _character_class(self) -> str:
+        parts: list[str] = []
         start = "[^" if self._pattern.startswith("[^", self._at) else "["
         self._at += len(start)
-        parts = []
         while self._at < len(self._pattern) and self._pattern[self._at] != "]":
             parts.append(self._class_part(is_first=not parts))
         if self._at >= len(self._pattern):

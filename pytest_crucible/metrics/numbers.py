@@ -16,7 +16,7 @@ from pytest_crucible.records.errors import SpecError
 # A sign counts only if no operand precedes it: the last number of "16-3" is 3, of "= -3" it is -3.
 # Thousands are groups of exactly three digits, so "1,2" is two numbers.
 # In scripts without blanks, and in Korean, a number may follow a letter.
-_OUTSIDE = r"(?<!\.)(?<![^\W\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf\uac00-\ud7af\uf900-\ufaff])"
+_OUTSIDE = r"(?<![.\d])(?<![^\W\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf\uac00-\ud7af\uf900-\ufaff])"
 _NUMBER = re.compile(
     rf"""{_OUTSIDE}                          # not inside a word or a number
         (?:(?<![\d)%])(?<![\d)%][^\S\n])[-+\u2212])?   # a sign, unless it is a binary operator on this line

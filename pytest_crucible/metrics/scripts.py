@@ -47,7 +47,7 @@ def is_mostly_latin(text: str) -> bool:
 
 def fold(text: str) -> str:
     """Return a text in Unicode's form NFKC, case folded, without invisible characters."""
-    return _pattern("format").sub("", unicodedata.normalize("NFKC", text).casefold())
+    return str(_pattern("format").sub("", unicodedata.normalize("NFKC", text).casefold()))
 
 
 def split_words(text: str) -> list[str]:
@@ -60,13 +60,15 @@ def split_words(text: str) -> list[str]:
     return words
 
 
-def delete_punctuation(text: str) -> str:
-    """Return a text without punctuation of any script.
+def plain_words(text: str) -> str:
+    """Return a text with letters that are not Latin folded, without punctuation of any script, and with its words separated.
 
-    >>> delete_punctuation("«Мир»。")
-    'Мир'
+    Other texts are returned as they are.
+
+    >>> plain_words("«Мир»。"), plain_words("«café»")
+    ('мир', '«café»')
     """
-    return str(_pattern("punctuation").sub("", text))
+    return text if is_latin(text) else separate_characters(str(_pattern("punctuation").sub("", fold(text))))
 
 
 def separate_characters(text: str, *, punctuation: bool = False) -> str:

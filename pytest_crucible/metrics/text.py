@@ -12,7 +12,6 @@ from functools import lru_cache
 from typing import Any
 
 from pytest_crucible.metrics.definition import Metric, NotApplicable, metric
-from pytest_crucible.metrics.scripts import delete_punctuation, fold, is_latin, is_mostly_latin, separate_characters
 from pytest_crucible.records import Reply, Sample
 from pytest_crucible.records.datasets import normalise
 from pytest_crucible.records.errors import SpecError
@@ -131,8 +130,10 @@ def squad_normalise(text: str) -> str:
     >>> squad_normalise("The  Eiffel-Tower, a tower"), squad_normalise("«埃菲尔铁塔»")
     ('eiffeltower tower', '埃 菲 尔 铁 塔')
     """
-    if not is_latin(text):
-        text = separate_characters(delete_punctuation(fold(text)))
+    if not text.isascii():
+        from pytest_crucible.metrics.scripts import plain_words  # sessions of ASCII texts do without it
+
+        text = plain_words(text)
     # The order matters: "the-cat" loses its hyphen first and then keeps its article, as in the script.
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
@@ -213,8 +214,12 @@ def refusal(reply: Reply, sample: Sample) -> bool | NotApplicable:
     """The reply refuses, by a list of English phrases, or the provider withheld it. Not applicable to other scripts."""
     if reply.finish == "content_filter" or refuses(reply.text):
         return True
+    if (start := reply.text[:CHECKED]).isascii():
+        return False
+    from pytest_crucible.metrics.scripts import is_mostly_latin
+
     # One Greek letter in an English reply is no other language.
-    return False if is_mostly_latin(reply.text[:CHECKED]) else _NO_PHRASES
+    return False if is_mostly_latin(start) else _NO_PHRASES
 
 
 @metric(kind="binary", direction="lower", version="1")
