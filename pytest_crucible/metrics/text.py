@@ -76,7 +76,7 @@ def expected_answers(sample: Sample) -> list[str]:
     return [str(answer) for answer in expected] if isinstance(expected, list | tuple) else [str(expected)]
 
 
-@metric(kind="binary", version="1")
+@metric(kind="binary", version="2")
 def exact_match(reply: Reply, sample: Sample) -> bool | NotApplicable:
     """The normalised reply is the normalised expected answer (or one of several)."""
     if sample.expected is None:
@@ -85,7 +85,7 @@ def exact_match(reply: Reply, sample: Sample) -> bool | NotApplicable:
     return text in map(normalise, expected_answers(sample))
 
 
-@metric(kind="binary", version="1")
+@metric(kind="binary", version="2")
 def contains_expected(reply: Reply, sample: Sample) -> bool | NotApplicable:
     """The normalised expected answer (or one of several) occurs in the normalised reply."""
     if sample.expected is None:

@@ -31,6 +31,23 @@ def test_normalising_is_idempotent(text):
     assert " ".join(once.split()) == once
 
 
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [
+        ("CAFE\u0301", "Café"),
+        ("STRASSE", "Straße"),
+        ("\u200fنعم", "نعم"),
+        ("東\u200b京", "東京"),
+        ("ｶﾞ", "ガ"),
+        ("\u1112\u1161\u11ab\u1100\u1173\u11af", "한글"),
+        ("ОТВЕТ", "ответ"),
+    ],
+)
+def test_forms_of_one_text_are_equal_in_any_script(text, right):
+    assert exact_match(Reply(text=text), expecting(right)) is True
+    assert contains_expected(Reply(text=f"- {text} -"), expecting(right)) is True
+
+
 def test_without_an_expected_answer_they_do_not_apply():
     assert exact_match(Reply(text="Paris"), ANY) == contains_expected(Reply(text="Paris"), ANY) == NO_EXPECTED
 
