@@ -6,6 +6,7 @@ import sys
 
 from benchmarks import (
     asking,
+    attribution,
     cns3,
     data_checks,
     durable,
@@ -79,6 +80,7 @@ BENCHMARKS = (
     sandbox,
     similarity,
     slices,
+    attribution,
 )
 
 

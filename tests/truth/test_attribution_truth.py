@@ -63,7 +63,7 @@ def test_intervals_of_differences_hold(segments, calls):
     assert at_least(covered, RUNS, COVERAGE)
 
 
-NULLS = {(4, 64): "yes or no", (5, 200): "much noise", (8, 600): "much noise", (8, 500): "yes or no"}
+NULLS = {(4, 64): "yes or no", (5, 200): "much noise", (8, 600): "much noise", (12, 500): "yes or no"}
 
 
 @pytest.mark.parametrize(("segments", "calls"), NULLS)

@@ -37,7 +37,7 @@ def half_widths(marginals: Marginals, sets: SetScores, confidence: float) -> Arr
         )
     else:
         between, shares = _vary_between_pairs(marginals, sets.means), _weigh_shared_sets(weights, marginals.pairs)
-    half = np.max([_multiply_errors(between, shares, own, confidence) for own in sets.variances], axis=0)
+    half: Array = np.max([_multiply_errors(between, shares, own, confidence) for own in sets.variances], axis=0)
     # Equal pairs have no variance, and values that are right but for rounding.
     return half if is_exact else half + ROUNDING * marginals.segments * sets.scale
 
@@ -55,7 +55,7 @@ def _weigh_shared_sets(weights: Array, pairs: int) -> Array:
     A set has the same weight, and sign, in each of the m pairs that use it. The variance between pairs has m of the m^2 products
     of these weights that the variance of the mean has; the rest is for pairs that share the set.
     """
-    uses = np.rint(weights * 2 * pairs)
+    uses: Array = np.rint(weights * 2 * pairs)
     return uses * (uses - 1) / (4 * pairs * (pairs - 1))
 
 

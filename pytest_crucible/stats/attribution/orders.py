@@ -13,7 +13,7 @@ from pytest_crucible.stats.attribution.sets import SetPlan, prefix_sets, set_siz
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Marginals:
-    """What adding a segment to a set changes, one entry for each segment, set and antithetic pair."""
+    """Changes by adding a segment to a set: an entry for each segment, set and antithetic pair."""
 
     segments: int
     segment: Codes
@@ -33,19 +33,20 @@ class Marginals:
         if not self.weight.size:
             return np.full(self.segments, np.nan)
         changes = self.weight * (means[self.larger] - means[self.smaller])
-        return np.bincount(self.segment, changes, self.segments)
+        return np.asarray(np.bincount(self.segment, changes, self.segments), dtype=np.float64)
 
     def pair_values(self, means: Array) -> Array:
         """Return pairs x segments values, whose means over the pairs are `values`."""
         changes = self.pairs * self.weight * (means[self.larger] - means[self.smaller])
         cells = self.pair * self.segments + self.segment
-        return np.bincount(cells, changes, self.pairs * self.segments).reshape(self.pairs, self.segments)
+        values = np.bincount(cells, changes, self.pairs * self.segments).reshape(self.pairs, self.segments)
+        return np.asarray(values, dtype=np.float64)
 
     def set_weights(self, sets: int) -> Array:
         """Return segments x sets: the weight of each set's score in each value, without its sign."""
         cells = np.concatenate([self.segment * sets + self.larger, self.segment * sets + self.smaller])
         weights = np.bincount(cells, np.tile(self.weight, 2), self.segments * sets)
-        return weights.reshape(self.segments, sets)
+        return np.asarray(weights.reshape(self.segments, sets), dtype=np.float64)
 
 
 def exact_marginals(plan: SetPlan, places: Mapping[int, int], is_scored: Array) -> Marginals:

@@ -43,7 +43,7 @@ class SetPlan:
     @property
     def whole(self) -> int:
         """The set of all segments."""
-        return 2**self.segments - 1
+        return (1 << self.segments) - 1
 
 
 def plan_sets(segments: int, calls: int, *, is_random: bool, seed: int) -> SetPlan:

@@ -60,7 +60,7 @@ def test_interactions_of_all_pairs_are_exact():
 
 
 def test_the_interaction_of_three_necessary_segments_is_half_of_their_effect():
-    """By definition: the mean over orders of {i, j} as one and k: only where k comes first is the excess 1."""
+    """The third comes before both in half of the orders, and only then does the pair add more than each alone."""
     result = attribute_function(lambda stays: math.prod(stays[:3]), 5, 32)
 
     assert {value for i, j, value in result.interactions if j < 3} == {0.5}
