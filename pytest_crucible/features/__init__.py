@@ -37,6 +37,7 @@ NAMES: tuple[str, ...] = (
     "view",
     "scale",
     "agents",
+    "init",
 )
 """The features, in the order in which their hooks are called."""
 LATE = frozenset(
@@ -46,6 +47,7 @@ LATE = frozenset(
         "contamination",
         "cookbook",
         "ensembles",
+        "init",
         "judges",
         "provenance",
         "registry",

@@ -126,12 +126,9 @@ def plain_sentence(run: Run) -> str:
 
 
 def _finding(run: Run) -> str:
-    pairs = [
-        (analysis, comparison)
-        for analysis in run.experiments
-        for comparison in analysis.comparisons
-        if comparison.contrast.decides
-    ]
+    every = [(analysis, comparison) for analysis in run.experiments for comparison in analysis.comparisons]
+    # Without a known direction nothing is decided; a difference is stated all the same.
+    pairs = [pair for pair in every if pair[1].contrast.decides] or [pair for pair in every if not _is_directed(*pair)]
     if len(pairs) == 1:
         return _one_comparison(run, *pairs[0])
     if pairs:
@@ -165,6 +162,8 @@ def _one_comparison(run: Run, analysis: Analysis, pair: Comparison) -> str:
 def _many_comparisons(run: Run, pairs: Sequence[Pair]) -> str:
     names = {(pair.candidate, pair.contrast.baseline) for _, pair in pairs}
     candidate, baseline = names.pop() if len(names) == 1 else ("the candidate", "its baseline")
+    if not any(_is_directed(*pair) for pair in pairs):
+        return f"{candidate} and {baseline} differ in {len(pairs):,} metrics of which no better direction is known"
     proven = [
         pair
         for analysis, pair in pairs

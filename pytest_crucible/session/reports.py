@@ -14,6 +14,7 @@ from pytest_crucible.records import Analysis, ReportFact, Run, Verdict
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.object_reference import load_object
 from pytest_crucible.records.settings import Settings
+from pytest_crucible.report.junit import junit_class
 from pytest_crucible.report.printable import printable, printable_cell
 from pytest_crucible.report.verdicts import evidence, sentence
 from pytest_crucible.runs.report_files import ReportFile, check_writable, report_files, write_report
@@ -134,13 +135,9 @@ def name_in_junit(config: pytest.Config, report: pytest.TestReport, test: str, s
     xml = config.stash.get(xml_key, None)
     if xml is None:
         return
-    path, _, rest = test.partition("::")
-    names, bracket, parameters = rest.partition("[")
-    module = path.removesuffix(".py").replace("/", ".")
-    classes = [xml.prefix, module, *names.split("::")]
     # Attributes that are set before the report is recorded stay.
     case = xml.node_reporter(report)
-    case.add_attribute("classname", printable_cell(".".join(filter(None, classes)) + bracket + parameters))
+    case.add_attribute("classname", ".".join(filter(None, [xml.prefix, junit_class(test)])))
     case.add_attribute("name", printable_cell(subject))
 
 
