@@ -24,13 +24,12 @@ from pytest_crucible.store.tables import TABLES
 EXPORTS: Mapping[str, str] = dict(row for _, row in load_rows("exports"))
 """Tables of features: name -> function of a run store and a run."""
 FURTHER: tuple[FurtherExport, ...] = tuple(row for _, row in load_rows("further_exports"))
-_FOLDER = "pytest_crucible.exports"
 WRITERS: Mapping[str, str] = {
-    "eee": f"{_FOLDER}.every_eval_ever:write_eee",
-    "inspect": f"{_FOLDER}.inspect_logs:write_inspect",
-    "lm-eval": f"{_FOLDER}.lm_eval_samples:write_lm_eval",
-    "mlflow": f"{_FOLDER}.mlflow_runs:write_mlflow",
-    "wandb": f"{_FOLDER}.wandb_runs:write_wandb",
+    "eee": "pytest_crucible.exports.every_eval_ever:write_eee",
+    "inspect": "pytest_crucible.exports.inspect_logs:write_inspect",
+    "lm-eval": "pytest_crucible.exports.lm_eval_samples:write_lm_eval",
+    "mlflow": "pytest_crucible.exports.mlflow_runs:write_mlflow",
+    "wandb": "pytest_crucible.exports.wandb_runs:write_wandb",
 }
 """Formats of other harnesses and trackers: name -> its writer."""
 WHAT = (*TABLES, *EXPORTS, *WRITERS, *(name for row in FURTHER for name in row.names))

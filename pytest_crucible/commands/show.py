@@ -17,9 +17,9 @@ from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.report.conversations import Block, conversation_turns, score_text
 from pytest_crucible.report.json import run_document
 from pytest_crucible.report.markdown import plain, render_markdown
+from pytest_crucible.report.plain_sentence import plain_sentence
 from pytest_crucible.report.printable import A_LINE, AN_ID, printable
 from pytest_crucible.report.terminal import summary
-from pytest_crucible.report.verdicts import plain_sentence
 from pytest_crucible.runs.load_run import load_run
 from pytest_crucible.runs.report_facts import add_stored_facts
 from pytest_crucible.runs.report_files import check_writable, report_files, write_report

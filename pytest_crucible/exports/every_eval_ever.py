@@ -84,7 +84,7 @@ def _notes(evaluation: _Evaluation) -> Iterator[str]:
         if facts.kind == "text":
             yield f"{name!r} has texts as values, left out: the schema has numbers"
         elif not facts.is_directed:
-            yield f"{name!r} has no known direction, and the schema needs one: it is written as higher is better"
+            yield f"{name!r} has no known direction, left out: the schema needs one"
     if evaluation.developer == UNKNOWN:
         yield "the models' developer is unknown: name it with --developer before you publish the files"
 
@@ -117,7 +117,8 @@ def _aggregate(evaluation: _Evaluation) -> Json:
         "evaluation_results": [
             _result(evaluation, estimate)
             for estimate in arm.estimates
-            if estimate.statistic == "mean" and estimate.value is not None and math.isfinite(estimate.value)
+            if estimate.metric in _metrics(arm) and estimate.value is not None and math.isfinite(estimate.value)
+            if estimate.statistic == "mean"
         ],
     }
 
@@ -147,10 +148,9 @@ def _metric(facts: MetricFacts) -> Json:
     return {
         "metric_id": facts.name,
         "metric_name": facts.name,
-        "lower_is_better": facts.is_directed and facts.direction == "lower",
+        "lower_is_better": facts.direction == "lower",
         "score_type": "binary" if facts.kind == "binary" else "continuous",
         **{name: infinite.get(end, end) for name, end in bounds.items()},
-        "additional_details": {"direction": facts.direction if facts.is_directed else UNKNOWN},
     }
 
 
@@ -180,7 +180,7 @@ def _rows(evaluation: _Evaluation, result: SampleResult) -> Iterator[Json]:
     """Yield a line for each metric of a result: a lost one has an `error`, and a score only because the schema needs one."""
     arm = evaluation.arm
     shared = _shared(evaluation, result)
-    for name in arm.numeric():
+    for name in _metrics(arm):
         facts, value = arm.facts[name], result.scores.get(name)
         why = result.error or result.lost.get(name, "")
         if value is None and not why:
@@ -225,9 +225,12 @@ def _shared(evaluation: _Evaluation, result: SampleResult) -> Json:
         "answer_attribution": [],
         "token_usage": usage,
         "performance": latency,
-        # As the package's converter of Inspect counts them, from 1.
-        "metadata": {**metadata, "epoch": str(result.repeat + 1), "stop_reason": result.finish},
+        "metadata": {**metadata, "repeat": str(result.repeat)},
     }
+
+
+def _metrics(arm: ArmResults) -> list[str]:
+    return [name for name in arm.numeric() if arm.facts[name].is_directed]
 
 
 def _worst(facts: MetricFacts) -> float:

@@ -100,7 +100,7 @@ def _scorer(facts: MetricFacts, *, is_grouped: bool) -> Json:
     # An accuracy is from 0 to 1, and more is better.
     is_accuracy = facts.kind == "binary" and facts.is_directed and facts.direction == "higher"
     stderr = {"name": "inspect_ai/stderr", "options": {"cluster": GROUP} if is_grouped else {}}
-    mean = {"name": "inspect_ai/accuracy" if is_accuracy else "inspect_ai/mean", "options": {}}
+    mean: Json = {"name": "inspect_ai/accuracy" if is_accuracy else "inspect_ai/mean", "options": {}}
     return {
         "name": facts.name,
         "options": {},
@@ -153,7 +153,7 @@ def _sample(arm: ArmResults, result: SampleResult) -> Json:
     reply = {"role": "assistant", "content": result.text, "source": "generate", "model": model}
     usage = {"input_tokens": result.input_tokens or 0, "output_tokens": result.output_tokens or 0}
     usage |= {"total_tokens": sum(usage.values())}
-    known = {} if result.output_tokens is None else {"usage": usage}
+    counted = {} if result.output_tokens is None else {"usage": usage}
     choices = [] if result.error else [{"message": reply, "stop_reason": _STOPS.get(result.finish, "unknown")}]
     error = {"message": result.error, "traceback": "", "traceback_ansi": ""}
     group = {} if sample.cluster is None else {GROUP: sample.cluster}
@@ -168,14 +168,14 @@ def _sample(arm: ArmResults, result: SampleResult) -> Json:
             "choices": choices,
             "completion": result.text,
             "time": result.latency_s,
-            **known,
+            **counted,
             **({"error": result.error} if result.error else {}),
         },
         "scores": {} if result.error else dict(_sample_scores(result)),
         "metadata": {**sample.metadata, **group},
         "store": {},
         "events": [],
-        "model_usage": {model: usage} if known else {},
+        "model_usage": {model: usage} if counted else {},
         "attachments": {},
         **({"error": error} if result.error else {}),
     }

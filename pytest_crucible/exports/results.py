@@ -49,7 +49,7 @@ class ArmResults:
     """Of each sample, over prompts, trainings and rounds."""
     sample_ids: Sequence[str]
     read: Callable[[], Iterator[SampleResult]]
-    """Reads the results anew, sample by sample."""
+    """Reads the results, sample by sample."""
 
     @property
     def task(self) -> str:
@@ -79,7 +79,7 @@ class RunResults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What a writer has written: a place and its number of results, and what the format cannot hold."""
+    """A file or run that a writer has written: its place, its number of results, and what the format cannot hold."""
 
     place: str
     results: int

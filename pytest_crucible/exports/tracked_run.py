@@ -1,4 +1,4 @@
-"""What experiment trackers show of a run: its parameters, numbers, verdicts as tags, and files."""
+"""A run for experiment trackers: its parameters, numbers, and verdicts as tags."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from pytest_crucible.backends.openai.settings import Settings, read_settings
 from pytest_crucible.records import Adapter, Reply, Request
 from pytest_crucible.records.errors import BackendError, Refused, SpecError, closest_name
 
-# A server may load its model at the first request; whoever waits longer takes it for hanging.
+# A server may load its model at the first request; after this it is taken for hanging.
 PATIENCE_S = 60.0
 # Enough for these replies with some reasoning before them; a model that does not stop costs little.
 MOST_TOKENS = 512

@@ -85,7 +85,9 @@ class SuiteData:
 
 
 # What the embedded model has learnt beside its science; any other model knows it, too.
-_OPPOSITES = "hot cold big small early late open closed full empty fast slow wet dry old new high low long short hard soft"
+_OPPOSITES = (
+    "hot cold big small early late open closed full empty fast slow wet dry old new high low long short hard soft"
+)
 _HOMES = "bees hive birds nest horses stable fish water bears den spiders web hens coop dogs kennel rabbits burrow"
 
 
