@@ -14,7 +14,6 @@ from pytest_crucible.records import Analysis, ReportFact, Run, Verdict
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.object_reference import load_object
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.report.junit import junit_class
 from pytest_crucible.report.printable import printable, printable_cell
 from pytest_crucible.report.verdicts import evidence, sentence
 from pytest_crucible.runs.report_files import ReportFile, check_writable, report_files, write_report
@@ -135,6 +134,9 @@ def name_in_junit(config: pytest.Config, report: pytest.TestReport, test: str, s
     xml = config.stash.get(xml_key, None)
     if xml is None:
         return
+    # Imported here: most sessions write no JUnit file.
+    from pytest_crucible.report.junit import junit_class
+
     # Attributes that are set before the report is recorded stay.
     case = xml.node_reporter(report)
     case.add_attribute("classname", ".".join(filter(None, [xml.prefix, junit_class(test)])))
