@@ -61,10 +61,12 @@ class Generation:
     body: Body
     weights: Weights
     requests: Sequence[SampleRequest]
+    connection: int
+    """Connections have equal shares of the model."""
 
     async def replies(self) -> list[Sampled]:
         """Return the replies to all prompts, in order. Refuses a prompt that fills the context."""
-        tasks = [sample(self.service, self.weights, request) for request in self.requests]
+        tasks = [sample(self.service, self.weights, request, self.connection) for request in self.requests]
         try:
             return [reply for answer in await asyncio.gather(*tasks) for reply in answer.replies]
         except PromptTooLong as error:
@@ -180,7 +182,7 @@ async def completions(service: Service, request: Request) -> Response:
         read_sample_request(service, tokenizer, body, prompt, "max_tokens", _DEFAULT_MAX_TOKENS, top or 0)
         for prompt in prompts
     ]
-    generation = Generation(service, body, weights, requests)
+    generation = Generation(service, body, weights, requests, request.connection)
     if body.boolean("stream", False):
         return generation.stream("text_completion", "cmpl", _text_choice)
     replies = await generation.replies()
@@ -202,7 +204,7 @@ def _text_choice(choice: int, text: str, reply: Sampled | None) -> dict[str, Jso
 async def chat_completions(service: Service, request: Request) -> Response:
     """Reply to a conversation."""
     body = read_body(request)
-    generation = _read_chat(service, body)
+    generation = _read_chat(service, body, request.connection)
     if body.boolean("stream", False):
         piece = functools.partial(_delta_choice, read_tools(body), f"call-{next(service.numbers)}")
         return generation.stream("chat.completion.chunk", "chatcmpl", piece)
@@ -219,13 +221,14 @@ async def chat_completions(service: Service, request: Request) -> Response:
     return generation.respond("chat.completion", "chatcmpl", choices, replies)
 
 
-def _read_chat(service: Service, body: Body) -> Generation:
+def _read_chat(service: Service, body: Body, connection: int) -> Generation:
     weights = find_weights(service, body.text("model"))
     tokenizer = weights.base.engine.tokenizer
     prompt = _chat_prompt(tokenizer, with_tools(body.get("messages"), body))
     top = body.whole("top_logprobs", 0, most=MAX_TOP_LOGPROBS)
     limit = "max_tokens" if body.get("max_completion_tokens") is None else "max_completion_tokens"
-    return Generation(service, body, weights, [read_sample_request(service, tokenizer, body, prompt, limit, None, top)])
+    sampled = read_sample_request(service, tokenizer, body, prompt, limit, None, top)
+    return Generation(service, body, weights, [sampled], connection)
 
 
 def _chat_prompt(tokenizer: Tokenizer, messages: Json) -> list[int]:
@@ -261,7 +264,7 @@ async def responses(service: Service, request: Request) -> Response:
     chat = check_supported(Body(read_request(body)))
     if chat.get("logprobs"):
         raise Refusal("log-probabilities are not supported by this server's responses: use chat/completions")
-    generation, number = _read_chat(service, chat), str(next(service.numbers))
+    generation, number = _read_chat(service, chat, request.connection), str(next(service.numbers))
     form = ResponseForm(number, int(service.clock()), body.text("model"), chat)
     read = functools.partial(_read_reply, generation, f"call-{number}")
     if not body.boolean("stream", False):
@@ -299,7 +302,7 @@ async def embeddings(service: Service, request: Request) -> Response:
     prompts = [
         encode_prompt(weights.base.engine.tokenizer, prompt, "input") for prompt in read_prompts(body.get("input"))
     ]
-    vectors = await service.work.call(lambda: service.samplers.embed(weights, prompts))
+    vectors = await service.work.call(lambda: service.samplers.embed(weights, prompts), request.connection)
     rows: list[Json] = [
         {"object": "embedding", "index": index, "embedding": _write(vector, form)}
         for index, vector in enumerate(vectors)

@@ -146,7 +146,7 @@ def _read_lora(values: Body) -> LoraSpec:
 
 def submit(service: Service, request_id: str, compute: Callable[[], Response], run: Run) -> Response:
     """Submit a computation, and return the id under which its result will be."""
-    service.submit(request_id, lambda: service.work.call(compute), lambda response: response)
+    service.submit(request_id, lambda: service.work.call(compute, run.session), lambda response: response)
     return Response.of_json({"request_id": request_id, "model_id": run.id})
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import math
 import re
@@ -133,6 +134,8 @@ class Request:
     body: bytes = b""
     parameters: Mapping[str, str] = field(default_factory=dict)
     """The segments of the path that match an endpoint's `{name}`s."""
+    connection: int = 0
+    """The number of the connection that it came by."""
 
     def object(self) -> Body:
         """Return the body as a JSON object; refuse anything else."""
@@ -231,6 +234,7 @@ class Server:
         self.handler, self.refuse, self.limits = handler, refuse, limits
         self.connections: set[Connection] = set()
         self.closing = False
+        self.numbers = itertools.count(1)
 
     async def start(self, port: int = 0) -> int:
         """Listen on the loopback interface and return the port. Raises OSError."""
@@ -273,6 +277,7 @@ class Connection(asyncio.Protocol):
         self._received = bytearray()
         self._head: Head | None = None
         self._refused = False
+        self._number = next(server.numbers)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -325,7 +330,9 @@ class Connection(asyncio.Protocol):
         head, self._head = self._head, None
         body = bytes(self._received[: head.length])
         del self._received[: head.length]
-        self.answering = self._loop.create_task(self._answer(replace(head.request, body=body), head.keep_alive))
+        self.answering = self._loop.create_task(
+            self._answer(replace(head.request, body=body, connection=self._number), head.keep_alive)
+        )
 
     def _take_head(self) -> Head | None:
         limits = self.server.limits
