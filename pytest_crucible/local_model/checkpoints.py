@@ -102,6 +102,17 @@ class Adapter:
             self.factors[f"{name}.A"].any() and self.factors[f"{name}.B"].any() for name in pairs
         )
 
+    @property
+    def norm(self) -> float:
+        """The norm of the change of all matrices together (Frobenius), without making them: |A B|^2 = tr(A'A BB')."""
+        pairs = {name.rpartition(".")[0] for name in self.factors}
+        products = (
+            (self.factors[f"{name}.A"].astype(np.float64), self.factors[f"{name}.B"].astype(np.float64))
+            for name in pairs
+        )
+        squares = sum(float(np.sum((a.T @ a) * (b @ b.T))) for a, b in products)
+        return self.spec.scale * max(squares, 0.0) ** 0.5
+
     def merge_into(self, weights: Weights) -> Weights:
         """Return the base's weights with the change added. Unchanged arrays are shared, not copied."""
         # "layers.0.qkv.A" and "layers.0.qkv.B" change "layers.0.qkv".

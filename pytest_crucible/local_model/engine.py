@@ -86,6 +86,8 @@ class Trainer:
         self.engine = engine
         self.adapter = adapter
         self.adam = Adam()
+        self.steps = 0
+        """The optimiser steps that have made the adapter, those of a state that was loaded among them."""
         self._gradients: Weights = {}
         self._folded: Folded | None = None
 
@@ -127,6 +129,7 @@ class Trainer:
         gradients, self._gradients = self._gradients, {}
         with one_thread():
             metrics = self.adam.step(self.adapter.factors, gradients, params or AdamParams())
+        self.steps += 1
         self._folded = None
         return metrics
 
@@ -145,7 +148,7 @@ class Trainer:
             adapter.spec.rank != self.adapter.spec.rank
         ):
             raise ValueError(f"{path} was trained with {adapter.spec}, not with {self.adapter.spec}")
-        self.adapter, self.adam = adapter, adam if optimizer else Adam()
+        self.adapter, self.adam, self.steps = adapter, adam if optimizer else Adam(), adam.steps
         self._gradients, self._folded = {}, None
 
     def save_sampler(self, path: Path) -> None:

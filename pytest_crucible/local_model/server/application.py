@@ -270,6 +270,8 @@ def _describe_checkpoint(checkpoint: Checkpoint) -> Json:
         "size_bytes": checkpoint.size,
         "public": checkpoint.info.public,
         "user_metadata": checkpoint.info.user_metadata,
+        "steps": checkpoint.info.steps,
+        "norm": checkpoint.info.norm,
         "expires_at": None if checkpoint.info.expires is None else format_time(checkpoint.info.expires),
     }
 

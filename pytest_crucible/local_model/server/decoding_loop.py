@@ -36,7 +36,7 @@ class _Answer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Request:
-    open_sampler: Callable[[], Sampler]
+    sampler: Sampler
     prompt: Sequence[int]
     params: SamplingParams
     topk: int
@@ -68,12 +68,7 @@ class DecodingLoop:
         self._thread.start()
 
     def ask(
-        self,
-        open_sampler: Callable[[], Sampler],
-        prompt: Sequence[int],
-        params: SamplingParams,
-        topk: int,
-        client: Hashable,
+        self, sampler: Sampler, prompt: Sequence[int], params: SamplingParams, topk: int, client: Hashable
     ) -> asyncio.Future[list[Sampled]]:
         """Return a future of the replies to a prompt. When it is cancelled, they end at their next token."""
         future: asyncio.Future[list[Sampled]] = self._loop.create_future()
@@ -85,7 +80,7 @@ class DecodingLoop:
         future.add_done_callback(lambda done: abandoned.set() if done.cancelled() else None)
         params = replace(params, is_abandoned=abandoned.is_set)
         with self._changed:
-            self._new.append(_Request(open_sampler, prompt, params, topk, client, _Answer(future)))
+            self._new.append(_Request(sampler, prompt, params, topk, client, _Answer(future)))
             self._changed.notify()
         return future
 
@@ -121,8 +116,8 @@ class DecodingLoop:
 
     def _take_in(self, request: _Request) -> None:
         try:
-            sampler = request.open_sampler()
-            shape, answer = sampler.engine.shape, request.answer
+            sampler, answer = request.sampler, request.answer
+            shape = sampler.engine.shape
             replies = request_replies(request.prompt, request.params, shape, request.topk, answer)
         except Exception as error:
             self._deliver(request.answer, error)

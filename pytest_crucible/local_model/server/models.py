@@ -195,6 +195,12 @@ class Samplers:
                 self._samplers.popitem(last=False)
             return self._samplers[weights]
 
+    def find(self, weights: Weights) -> Sampler | None:
+        """Return a sampler that is open, or of a base model; None for an adapter that has to be read."""
+        with self._lock:
+            is_open = weights in self._samplers
+        return self.open(weights) if is_open or weights.directory is None else None
+
     def embed(self, weights: Weights, prompts: Sequence[Sequence[int]]) -> list[Floats]:
         sampler = self.open(weights)
         return [sampler.embed(prompt) for prompt in prompts]

@@ -87,9 +87,11 @@ async def _answer(service: Service, weights: Weights, sample_request: SampleRequ
     prompt, params = sample_request.prompt, sample_request.params
     # Refused here: a sampler that is opened may take another one's place.
     check_request(prompt, params, weights.base.engine.shape)
-    replies = await service.decoding.ask(
-        lambda: service.samplers.open(weights), prompt, params, sample_request.topk, client
-    )
+    sampler = service.samplers.find(weights)
+    if sampler is None:
+        # After what the client has requested before: it may be what saves the adapter.
+        sampler = await service.work.call(lambda: service.samplers.open(weights), client)
+    replies = await service.decoding.ask(sampler, prompt, params, sample_request.topk, client)
     if sample_request.scoring is None:
         return Answer(replies)
     return await service.work.call(lambda: service.samplers.score(weights, sample_request, replies), client)

@@ -61,7 +61,7 @@ async def test_replies_of_many_clients_equal_those_alone(decoding, samplers, see
 
     async def ask(sampler, prompt, params, topk, client, cancelled):
         await asyncio.sleep(source.random() * 0.05)
-        future = decoding.ask(lambda: sampler, prompt, params, topk, client)
+        future = decoding.ask(sampler, prompt, params, topk, client)
         if cancelled:
             await asyncio.sleep(source.random() * 0.02)
             future.cancel()
@@ -75,11 +75,11 @@ async def test_replies_of_many_clients_equal_those_alone(decoding, samplers, see
 
 
 async def test_a_short_reply_does_not_wait_for_a_neighbours_long_ones(decoding, samplers):
-    long = decoding.ask(lambda: samplers[0], [1, 2], replace(ENDLESS, max_tokens=150, num_samples=64), 0, "neighbour")
+    long = decoding.ask(samplers[0], [1, 2], replace(ENDLESS, max_tokens=150, num_samples=64), 0, "neighbour")
     await asyncio.sleep(0.05)
 
-    await decoding.ask(lambda: samplers[0], [3], replace(ENDLESS, max_tokens=2), 0, "small")
-    await decoding.ask(lambda: samplers[1], [3], replace(ENDLESS, max_tokens=2), 0, "small")
+    await decoding.ask(samplers[0], [3], replace(ENDLESS, max_tokens=2), 0, "small")
+    await decoding.ask(samplers[1], [3], replace(ENDLESS, max_tokens=2), 0, "small")
 
     assert not long.done()
     await long
@@ -88,11 +88,11 @@ async def test_a_short_reply_does_not_wait_for_a_neighbours_long_ones(decoding, 
 async def test_who_leaves_frees_the_rows_at_the_next_token(decoding, samplers):
     tokens: list[int] = []
     endless = replace(ENDLESS, max_tokens=150, num_samples=64, watch=lambda number, token: tokens.append(number))
-    left = decoding.ask(lambda: samplers[0], [1, 2], endless, 0, "a")
+    left = decoding.ask(samplers[0], [1, 2], endless, 0, "a")
     while not tokens:
         await asyncio.sleep(0.001)
     left.cancel()
-    await decoding.ask(lambda: samplers[0], [1], replace(ENDLESS, max_tokens=3), 0, "b")
+    await decoding.ask(samplers[0], [1], replace(ENDLESS, max_tokens=3), 0, "b")
 
     before = len(tokens)
     await asyncio.sleep(0.05)
@@ -105,14 +105,11 @@ async def test_a_request_that_fails_fails_alone(decoding, samplers):
     flat["layers.0.qkv"] = flat["layers.0.qkv"] * np.float32(np.nan)
     broken = Engine(TOKENIZER, SHAPE, flat, SHA256).sampler()
 
-    def unreadable() -> Sampler:
-        raise ValueError("no such file")
-
-    good = decoding.ask(lambda: samplers[0], [5], ENDLESS, 0, "a")
+    good = decoding.ask(samplers[0], [5], ENDLESS, 0, "a")
     with pytest.raises(ArithmeticError, match="the weights are not finite"):
-        await decoding.ask(lambda: broken, [5], ENDLESS, 0, "a")
-    with pytest.raises(ValueError, match="no such file"):
-        await decoding.ask(unreadable, [5], ENDLESS, 0, "a")
+        await decoding.ask(broken, [5], ENDLESS, 0, "a")
+    with pytest.raises(ValueError, match="token 99999 of the prompt does not exist"):
+        await decoding.ask(samplers[0], [99999], ENDLESS, 0, "a")
 
     assert await good == samplers[0].sample([[5]], ENDLESS)
 
@@ -121,7 +118,7 @@ async def test_after_the_stop_no_token_is_added(decoding, samplers):
     decoding.stop()
 
     with pytest.raises(Refusal, match="the server was stopped"):
-        await decoding.ask(lambda: samplers[0], [5], ENDLESS, 0, "a")
+        await decoding.ask(samplers[0], [5], ENDLESS, 0, "a")
 
 
 async def test_clients_have_equal_shares_of_the_slots(samplers):
