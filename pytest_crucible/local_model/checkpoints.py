@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import os
 import tempfile
 from dataclasses import asdict, dataclass
@@ -111,7 +112,7 @@ class Adapter:
             for name in pairs
         )
         squares = sum(float(np.sum((a.T @ a) * (b @ b.T))) for a, b in products)
-        return self.spec.scale * max(squares, 0.0) ** 0.5
+        return self.spec.scale * math.sqrt(max(squares, 0.0))
 
     def merge_into(self, weights: Weights) -> Weights:
         """Return the base's weights with the change added. Unchanged arrays are shared, not copied."""

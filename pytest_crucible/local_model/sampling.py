@@ -46,6 +46,15 @@ StopReason: TypeAlias = Literal["stop", "length"]
 
 
 @dataclass(frozen=True, slots=True)
+class Token:
+    """A token of a reply, its log-probability, and the most probable ones with theirs, if they were requested."""
+
+    id: int
+    logprob: float
+    top: Sequence[tuple[int, float]] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class SamplingParams:
     """Settings of a reply, with Tinker's names and defaults.
 
@@ -62,7 +71,7 @@ class SamplingParams:
     num_samples: int = 1
     language: Language | None = None
     """The texts that a reply may have; None for any."""
-    watch: Callable[[int, int], None] | None = None
+    watch: Callable[[int, Token], None] | None = None
     """Called with the number of the sample and each token as it is chosen; in the thread that samples."""
     is_abandoned: Callable[[], bool] | None = None
     """Whether nothing waits for the replies any more: they then end at their next token."""
@@ -433,17 +442,17 @@ class Batch:
 
     def _record(self, tokens: Integers, logprobs: Floats) -> None:
         chosen = logprobs[np.arange(len(tokens)), tokens].tolist()
-        for row, token, logprob in zip(self.rows, tokens.tolist(), chosen, strict=True):
+        for slot, (row, token, logprob) in enumerate(zip(self.rows, tokens.tolist(), chosen, strict=True)):
             row.tokens.append(token)
+            row.logprobs.append(logprob)
             if row.constraint is not None:
                 row.constraint.advance(token)
-            if (watch := row.request.params.watch) is not None:
-                watch(row.request.number, token)
-            row.logprobs.append(logprob)
-        for slot, row in enumerate(self.rows):
             if row.request.topk:
                 best, values = most_probable(logprobs[slot : slot + 1], row.request.topk)
                 row.topk.append((best[0], values[0]))
+            if (watch := row.request.params.watch) is not None:
+                top = [(best.tolist(), values.tolist()) for best, values in row.topk[-1:]]
+                watch(row.request.number, Token(token, logprob, [*zip(*top[0], strict=True)] if top else ()))
 
     def _finish_if_complete(self, row: _Row) -> Sampled | None:
         text_kept = row.stops.text_before_end(row.tokens)

@@ -60,7 +60,8 @@ class _Reader:
 
     def _repeated(self) -> Node:
         part = self._part()
-        least, most = 1, 1
+        least: int
+        most: int | None
         if counts := _COUNTS.match(self._pattern, self._at):
             least = int(counts[1])
             most = least if counts[2] is None else int(counts[3]) if counts[3] else None

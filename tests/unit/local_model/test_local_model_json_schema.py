@@ -17,7 +17,16 @@ from jsonschema import Draft202012Validator
 from base_model.gradients import initial_weights
 from pytest_crucible.local_model.config import Shape
 from pytest_crucible.local_model.engine import Engine
-from pytest_crucible.local_model.grammar import Constraint, Language, characters, literal, read, repeat, sequence, shortest
+from pytest_crucible.local_model.grammar import (
+    Constraint,
+    Language,
+    characters,
+    literal,
+    read,
+    repeat,
+    sequence,
+    shortest,
+)
 from pytest_crucible.local_model.json_schema import json_node, object_node
 from pytest_crucible.local_model.sampling import SamplingParams
 from pytest_crucible.local_model.tokens import Tokenizer
