@@ -104,7 +104,7 @@ class ExplainedExperiment:
             sample=sample,
             kind=kind,
             segments=tuple(prompt.segments for prompt in prompts),
-            messages=len(prompts[0].messages),
+            lengths=tuple(len(text or "") for _, text in prompts[0].messages),
             sets=sets,
             planned=len(sets.masks),
             calls=calls,
