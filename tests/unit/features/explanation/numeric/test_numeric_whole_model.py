@@ -78,6 +78,7 @@ class TestPermutationImportance:
             ([math.nan, *OUTCOMES[1:]], {}, "outcomes has NaN or an infinite value; fill or drop such rows"),
             (["yes"] * 60, {}, "outcomes has values that are not numbers; code classes as 0 and 1"),
             (OUTCOMES, {"scoring": "best"}, "scoring is 'best'; expected a scorer of scikit-learn, such as"),
+            (OUTCOMES, {"scoring": "roc_auc"}, "scoring is 'roc_auc', which scores classifiers; write one for numbers"),
             (OUTCOMES, {"repeats": 0}, "repeats is 0; expected a whole number from 1 on"),
         ],
     )
