@@ -38,6 +38,7 @@ NAMES: tuple[str, ...] = (
     "scale",
     "agents",
     "explanation",
+    "init",
 )
 """The features, in the order in which their hooks are called."""
 LATE = frozenset(
@@ -47,6 +48,7 @@ LATE = frozenset(
         "contamination",
         "cookbook",
         "ensembles",
+        "init",
         "judges",
         "provenance",
         "registry",

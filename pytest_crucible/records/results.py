@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pytest_crucible.records.measures import State
-from pytest_crucible.records.outcomes import Unit
+from pytest_crucible.records.outcomes import STOP, Unit
 from pytest_crucible.records.plan import Plan
 from pytest_crucible.records.statistics import Comparison, Estimate, TargetResult
 from pytest_crucible.records.usage import JUDGE, BudgetSpent
@@ -52,6 +52,8 @@ class RunSummary:
     tags: tuple[str, ...]
     reasons: Mapping[str, str] = field(default_factory=dict)
     """Why it was made a baseline, by tag."""
+    explains: bool = False
+    """Whether it explains replies, and gives no verdict."""
 
     @property
     def all_met(self) -> bool:
@@ -145,6 +147,8 @@ class ArmReply:
     """The class of a failure or loss, and its message."""
     latency_s: float | None
     output_tokens: int | None
+    input_tokens: int | None = None
+    finish: str = STOP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
