@@ -23,7 +23,7 @@ from pytest_crucible.stats.attribution.values import attribute
 
 REQUEST_US = 100.0
 SEGMENTS, CALLS = (4, 8, 12, 20), (200, 400, 800)
-REPEATS, SEEDS = 20, 10
+REPEATS, SEEDS = 200, 10
 
 
 def figures() -> Iterator[Figure]:

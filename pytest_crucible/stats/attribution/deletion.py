@@ -26,8 +26,8 @@ FEWEST_SEGMENTS = 4
 """Three segments have 6 orders, of which none can have a p-value below .05."""
 # All orders of at most this many segments are compared, 5,040; of more segments as many random ones.
 _ALL_ORDERS, _MOST_ORDERS = 7, 5_040
-# Random orders are shown by the middle 90 %.
-_BAND = (0.05, 0.95)
+# Random orders are shown by their middle 90 %.
+_BEYOND_BAND = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,5 +184,6 @@ def _share_as_low(curve: Array, others: Array) -> float:
 def _summarize_orders(others: Array) -> tuple[Array, Array, Array]:
     if not len(others):
         return (np.full(others.shape[1], np.nan),) * 3
-    low, high = np.quantile(others, _BAND, axis=0)
-    return low, others.mean(axis=0), high
+    ascending = np.sort(others, axis=0)
+    cut = int(_BEYOND_BAND * len(others))
+    return ascending[cut], others.mean(axis=0), ascending[-1 - cut]

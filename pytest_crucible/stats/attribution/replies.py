@@ -85,7 +85,8 @@ def _vary(table: Array, means: Array, counts: Array) -> tuple[Variances, ...]:
     if np.isin(scores, (0.0, 1.0)).all():
         # Yes and no: one more draw of each (Agresti & Caffo 2000, Am. Stat. 54:280).
         share = (np.nansum(table, axis=1) + 1) / (counts + 2)
-        return (Variances(values=share * (1 - share) / draws, dof=counts + 1.0),) * 2
+        variance = share * (1 - share) * (counts + 2) / (counts + 1)
+        return (Variances(values=variance / draws, dof=counts + 1.0),) * 2
     squares = np.nansum((table - means[:, None]) ** 2, axis=1)
     shared = (squares.sum() + np.ptp(scores) ** 2) / (freedom.sum() + 1)
     dof = freedom + _SHARED_DRAWS
