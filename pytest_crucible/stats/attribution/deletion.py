@@ -67,8 +67,8 @@ def plan_deletion(plan: SetPlan, scores: npt.ArrayLike, calls: int) -> DeletionP
     """Return the orders to compare, and the sets beyond the plan that fit into `calls` requests in all.
 
     `scores` are sets x draws, as in `attribute`; sets at the end of the plan may lack rows. The other orders are all orders,
-    or 5,040 random ones, if the plan is exact; else its permutations and as many more as `ORDERS_FOR_P` lacks and the
-    calls allow.
+    or 5,040 random ones, if the plan is exact; else its permutations, and as many more as `ORDERS_FOR_P` lacks if
+    all their sets fit.
     """
     order = _choose_order(plan, np.asarray(scores, dtype=np.float64))
     steps = removal_steps(plan.segments, is_exact=plan.is_exact)
@@ -128,19 +128,15 @@ def _many_orders(plan: SetPlan, order: Permutation) -> Iterator[Permutation]:
 
 
 def _fit_orders(plan: SetPlan, order: Permutation, steps: Sequence[int], most_sets: int) -> DeletionPlan:
-    """Return the permutations of the plan, and further orders up to `ORDERS_FOR_P`, as far as their sets fit."""
-    others = list(plan.permutations)
-    sets = dict.fromkeys(chain(plan.masks, _sets_along(plan, order, steps)))
-    if len(sets) > most_sets:
-        return DeletionPlan(order=order, other_orders=plan.permutations, steps=tuple(steps), masks=())
-    for other in islice(draw_orders(plan.segments, plan.seed), len(others), ORDERS_FOR_P):
-        more = sets | dict.fromkeys(_sets_along(plan, other, steps))
-        if len(more) > most_sets:
-            break
-        sets = more
-        others.append(other)
-    masks = tuple(sets)[len(plan.masks) :]
-    return DeletionPlan(order=order, other_orders=tuple(others), steps=tuple(steps), masks=masks)
+    """Return the permutations of the plan, and further orders up to `ORDERS_FOR_P` if the sets of all fit."""
+    further = tuple(islice(draw_orders(plan.segments, plan.seed), len(plan.permutations), ORDERS_FOR_P))
+    # Fewer orders than give a p-value are not worth their requests.
+    for others in (plan.permutations + further, plan.permutations):
+        lines = (_sets_along(plan, each, steps) for each in (order, *others))
+        masks = tuple(dict.fromkeys(chain(plan.masks, *lines)))[len(plan.masks) :]
+        if len(plan.masks) + len(masks) <= most_sets:
+            return DeletionPlan(order=order, other_orders=others, steps=tuple(steps), masks=masks)
+    return DeletionPlan(order=order, other_orders=plan.permutations, steps=tuple(steps), masks=())
 
 
 def _sets_along(plan: SetPlan, order: Permutation, steps: Sequence[int]) -> list[int]:
