@@ -363,7 +363,7 @@ def page_environment(folder: Path = HERE, hide: Callable[[str], str] = str) -> E
     environment.filters["laid_out"] = laid_out
     environment.filters["printable"] = lambda text, *most: printable(hide(text), *most)
     environment.filters["blanks"] = blanks
-    environment.filters["shade"] = shade
+    environment.filters["shade_class"] = shade_class
     environment.filters["svg"] = lambda drawn: Markup(hide(drawn))
     environment.filters.update(
         {name: lambda facts, draw=draw: draw(redact(facts, hide)) for name, draw in _DRAWINGS.items()}
@@ -461,11 +461,11 @@ def laid_out(grid: Table, many: bool = False) -> Layout:
 SHADES = 5
 
 
-def shade(part: MarkedPart) -> str:
+def shade_class(part: MarkedPart) -> str:
     """Return the class of a part's shade, such as `more3`; a style of its own would be blocked by the page's policy.
 
-    >>> shade(MarkedPart(text="a", weight=0.5)), shade(MarkedPart(text="a", weight=-1.0)), shade(MarkedPart(text="a"))
-    ('more3', 'less5', '')
+    >>> [shade_class(MarkedPart(text="a", weight=weight)) for weight in (0.5, -1.0, 0.0)]
+    ['more3', 'less5', '']
     """
     depth = math.ceil(min(abs(part.weight), 1.0) * SHADES)
     return f"{'more' if part.weight > 0 else 'less'}{depth}" if depth else ""
