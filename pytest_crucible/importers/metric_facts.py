@@ -81,9 +81,21 @@ def metric_facts(of: Sequence[Results], declared: Declared) -> tuple[tuple[Metri
 
     Raises SpecError.
     """
-    declared_facts = {name: declared_here for arm in of for name, declared_here in arm.facts.items()}
+    declared_facts = _agreed_facts(of)
     by_name = {name: _facts(name, values, declared_facts.get(name), declared) for name, values in _values(of).items()}
     return tuple(facts for facts, _ in by_name.values()), {name: note for name, (_, note) in by_name.items() if note}
+
+
+def _agreed_facts(of: Sequence[Results]) -> dict[str, MetricFacts]:
+    """Return what the files declare. Of a metric on whose direction two files disagree, none is known."""
+    agreed: dict[str, MetricFacts] = {}
+    for facts in (facts for arm in of for facts in arm.facts.values()):
+        earlier = agreed.get(facts.name, facts)
+        if earlier.is_directed and facts.is_directed and earlier.direction != facts.direction:
+            agreed[facts.name] = replace(earlier, is_directed=False)
+        else:
+            agreed[facts.name] = earlier if earlier.is_directed else facts
+    return agreed
 
 
 def _values(of: Iterable[Results]) -> dict[str, list[Value]]:

@@ -18,7 +18,7 @@ from pytest_crucible.importers.results import Source, open_source
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.runs.imported import ImportedRun, ImportOptions, group_tasks
 
-FILES = Path(__file__).parents[1] / "data" / "imports"
+FILES = Path(__file__).parents[1] / "peers" / "files"
 # Harness -> candidate and baseline, in one file or in two, and a metric of them.
 PAIRS = {
     "inspect": (("inspect-v2.eval", "inspect-v1.eval"), "match"),

@@ -11,7 +11,7 @@ from run_documents import of_arms
 
 from pytest_crucible.cli import DID_NOT_HOLD, HELD, USAGE, main
 
-FILES = Path(__file__).parents[1] / "data" / "imports"
+FILES = Path(__file__).parents[1] / "peers" / "files"
 
 
 @pytest.fixture

@@ -227,14 +227,21 @@ def test_every_spelled_name_is_valid_in_a_target(name):
         ("abc", ["a0", "b0", "c0"]),
         ("aabc", ["a0", "a (2)0", "b0", "c0"]),
         ("aaaabbcc", ["a0", "a1", "a (2)0", "a (2)1", "b0", "b1", "c0", "c1"]),
-        # The second repeat of `c` is missing, which does not make samples of the others' repeats.
-        ("aabbc", ["a0", "a1", "b0", "b1", "c0"]),
-        ("aab", ["a0", "a1", "b0"]),
+        ("aaaaaabbb", ["a0", "a1", "a2", "a (2)0", "a (2)1", "a (2)2", "b0", "b1", "b2"]),
+        # Nothing shows that a second repeat of `c` was planned: rows of one input are samples of one group.
+        ("aabbc", ["a0", "a (2)0", "b0", "b (2)0", "c0"]),
+        ("aab", ["a0", "a (2)0", "b0"]),
         ("", []),
     ],
 )
-def test_rows_of_one_sample_are_repeats_unless_it_has_more_rows_than_most(rows, numbered):
+def test_rows_of_one_sample_are_repeats_as_far_as_all_samples_have_as_many(rows, numbered):
     assert [f"{row.sample}{row.repeat}" for row in number_repeats([Row(sample=name) for name in rows])] == numbered
+
+
+def test_a_declared_number_of_repeats_decides():
+    rows = number_repeats([Row(sample=name) for name in "aabbc"], declared=2)
+
+    assert [f"{row.sample}{row.repeat}" for row in rows] == ["a0", "a1", "b0", "b1", "c0"]
 
 
 def test_duplicates_of_a_sample_share_a_group():

@@ -295,7 +295,7 @@ class TestLmEval:
     def test_the_results_file_has_all_tasks_and_their_directions(self):
         imported = read(find("lm-eval-v2/results*"))
 
-        assert [results.task for results in imported.results] == ["sums_choice", "sums_filtered"]
+        assert [results.task for results in imported.results] == ["sums_choice", "sums_filtered", "sums_perplexity"]
         assert imported.results[0].facts["acc"].direction == "higher"
         assert "metric 'word_perplexity' of" in imported.notes[0]
 

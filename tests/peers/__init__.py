@@ -1,0 +1,1 @@
+"""Files that other tools have written, with what is right about them."""
