@@ -185,11 +185,11 @@ def compare_arms(
     """Compare CANDIDATE with BASELINE, sample by sample: the same methods and verdicts as in a session.
 
     Each is RUN or RUN:ARM, where RUN is a run's id, or its beginning, `latest` or `tag:NAME`; ARM is the run's candidate by
-    default. Or both are files or directories of another harness, or queries (duckdb:SELECT ...), as `crucible import` reads
-    them; then nothing is stored. One file of several arms needs no BASELINE: its first arm is the candidate. NAME may also be a term on a
-    variant, such as exact_match.drop[homoglyph]: variants that both runs have are compared, and others are named. Without --metric
-    the comparisons are those that the suite declares, or of every metric if it declares none. Exits 1 when a verdict is
-    missed, or a margin is impossible.
+    default. Or both are files or directories of another harness, or queries of DuckDB (duckdb:SELECT ...), as `crucible import`
+    reads them; then nothing is stored. One file of several arms needs no BASELINE: its first arm is the candidate. NAME may also
+    be a term on a variant, such as exact_match.drop[homoglyph]: variants that both runs have are compared, and others are named.
+    Without --metric the comparisons are those that the suite declares, or of every metric if it declares none. Exits 1 when a
+    verdict is missed, or a margin is impossible.
     """
     contrasts, directions = read_claims(**claimed)
     names = [candidate, baseline] if baseline else [candidate]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 from pytest_crucible.importers.results import NoSampleScoresError, ParsedFile, Record, Row, Source, as_text, one_arm
 from pytest_crucible.importers.sources import open_source
@@ -77,10 +76,10 @@ def read_bfcl(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     beside = root.parent / "result" / path.relative_to(root) if root else path
     results = beside.with_name(f"{match['test']}_result.json") if match else beside
     if not (match and root and results.is_file()):
+        name = match["test"] if match else "BFCL_v4_CATEGORY"
         raise NoSampleScoresError(
-            f"{source.path} are scores of BFCL, which list only failures: the other entries are in "
-            f"result/MODEL/.../{match['test'] if match else 'BFCL_v4_CATEGORY'}_result.json, keep the folders result and score of a "
-            "run together"
+            f"{source.path} are scores of BFCL, which list only failures: keep the folders score and result of a run together, "
+            f"since the other entries are in result/MODEL/.../{name}_result.json"
         )
     replies = {entry["id"]: entry for entry in open_source(results).records}
     failed = {failure["id"] for failure in failures}

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pytest_crucible.importers.generation import finish_of
 from pytest_crucible.importers.record_formats import MISSING
 from pytest_crucible.importers.results import (
     NoSampleScoresError,
@@ -23,8 +24,8 @@ from pytest_crucible.records import MetricFacts, Reply
 # https://evalevalai.com, schema 0.3
 _SAMPLES = "_samples"
 _SCORE = "score"
-# Metadata of converters that is no attribute of the sample.
-_OWN = frozenset({"lm_eval_metrics", "repeat"})
+# Metadata of converters, and of our own export, that is no attribute of the sample.
+_OWN = frozenset({"epoch", "group", "lm_eval_metrics", "stop_reason"})
 Unit = tuple[str, str, str, int]
 
 
@@ -98,9 +99,12 @@ def _with_losses(row: Row, names: Iterable[str]) -> Row:
 def _facts(result: Record) -> MetricFacts:
     config = result.get("metric_config") or {}
     low, high = amount(config.get("min_score")), amount(config.get("max_score"))
+    # The schema has no place for an unknown direction: our own export writes it into the details.
+    stated = (config.get("additional_details") or {}).get("direction")
     return MetricFacts(
         name=_metric(result.get("evaluation_result_id")),
         direction="lower" if config.get("lower_is_better") else "higher",
+        is_directed=stated != "unknown" and isinstance(config.get("lower_is_better"), bool),
         **({} if low is None else {"low": low}),
         **({} if high is None else {"high": high}),
     )
@@ -131,10 +135,10 @@ def _first_line(text: Any) -> str:
 
 
 def _repeat(units: Mapping[Unit, Row], record: Record, key: tuple[str, str, str], metric: str) -> int:
-    """Return the repeat of a record: the one that it names, or else the first in which its metric has no value."""
-    declared = (record.get("metadata") or {}).get("repeat")
-    if declared is not None and str(declared).isdigit():
-        return int(declared)
+    """Return the repeat of a record: its epoch, or else the first in which its metric has no value."""
+    epoch = str((record.get("metadata") or {}).get("epoch") or "")
+    if epoch.isdigit() and int(epoch):
+        return int(epoch) - 1
     repeat = 0
     while (row := units.get((*key, repeat))) is not None and (
         not metric or row.error or metric in {**row.scores, **row.lost}
@@ -145,7 +149,8 @@ def _repeat(units: Mapping[Unit, Row], record: Record, key: tuple[str, str, str]
 
 def _row(record: Record, unit: Unit) -> Row:
     usage, performance = record.get("token_usage") or {}, record.get("performance") or {}
-    given, milliseconds = record["input"], performance.get("generation_time_ms") or performance.get("latency_ms")
+    question, metadata = record["input"], record.get("metadata") or {}
+    milliseconds = performance.get("generation_time_ms") or performance.get("latency_ms")
     texts = (record.get("output") or {}).get("raw") or [
         message.get("content") for message in record.get("messages") or () if message["role"] == "assistant"
     ]
@@ -159,9 +164,11 @@ def _row(record: Record, unit: Unit) -> Row:
             input_tokens=usage.get("input_tokens"),
             output_tokens=usage.get("output_tokens"),
             latency_s=None if milliseconds is None else milliseconds / 1000,
+            finish=finish_of(metadata.get("stop_reason")),
         ),
-        input={"raw": given["raw"], "choices": given["choices"]} if given.get("choices") else given["raw"],
-        expected=given.get("reference"),
-        prompt=given.get("formatted"),
-        metadata={name: value for name, value in (record.get("metadata") or {}).items() if name not in _OWN},
+        input={"raw": question["raw"], "choices": question["choices"]} if question.get("choices") else question["raw"],
+        expected=question.get("reference"),
+        prompt=question.get("formatted"),
+        group=metadata.get("group"),
+        metadata={name: value for name, value in metadata.items() if name not in _OWN},
     )

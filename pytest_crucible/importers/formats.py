@@ -56,9 +56,7 @@ READERS: Mapping[str, Reader] = {
     "braintrust": FormatReader(platforms.recognises_braintrust, platforms.read_braintrust),
     "opencompass": FormatReader(benchmark_runs.recognises_opencompass, benchmark_runs.read_opencompass),
     "garak": FormatReader(reports.recognises_garak, reports.read_garak),
-    "every-eval-ever": FormatReader(
-        every_eval_ever.recognises_every_eval_ever, every_eval_ever.read_every_eval_ever
-    ),
+    "every-eval-ever": FormatReader(every_eval_ever.recognises_every_eval_ever, every_eval_ever.read_every_eval_ever),
     "swe-bench": FormatReader(agent_benchmarks.recognises_swe_bench, agent_benchmarks.read_swe_bench),
     "bfcl": FormatReader(agent_benchmarks.recognises_bfcl, agent_benchmarks.read_bfcl),
     **RECORD_READERS,

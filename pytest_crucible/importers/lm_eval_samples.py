@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_crucible.importers.generation import as_messages, generation_settings
-from pytest_crucible.importers.metric_facts import facts_by_name
+from pytest_crucible.importers.metric_facts import facts_by_name, is_known
 from pytest_crucible.importers.results import NoSampleScoresError, ParsedFile, Results, Row, Source
 from pytest_crucible.importers.sources import open_source
 from pytest_crucible.records import MetricFacts, Reply
@@ -229,7 +229,15 @@ def _lm_eval_text(resps: Sequence[Any]) -> str:
 
 
 def _lm_eval_facts(rows: Iterable[Row], higher: Mapping[str, bool]) -> dict[str, MetricFacts]:
-    """Return facts with the direction that the task declares. Tasks do not declare ranges."""
-    names = dict.fromkeys(name for row in rows for name in (*row.scores, *row.lost))
-    declared = {name: higher[plain] for name in names if (plain := name.partition(".")[0]) in higher}
-    return {name: replace(facts_by_name(name), direction="higher" if up else "lower") for name, up in declared.items()}
+    """Return facts with the direction that the task declares, or else that of the metric's name without its filter.
+
+    Tasks do not declare ranges.
+    """
+    facts: dict[str, MetricFacts] = {}
+    for name in dict.fromkeys(name for row in rows for name in (*row.scores, *row.lost)):
+        plain = name.partition(".")[0]
+        if plain in higher or is_known(plain):
+            by_name = facts_by_name(plain)
+            up = higher.get(plain, by_name.direction == "higher")
+            facts[name] = replace(by_name, name=name, direction="higher" if up else "lower")
+    return facts

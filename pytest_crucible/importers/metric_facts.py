@@ -24,20 +24,25 @@ def facts_by_name(name: str) -> MetricFacts:
     >>> facts_by_name("Exact Match").high, facts_by_name("latency_ms").direction
     (1.0, 'lower')
     """
-    words, word = _word_lists(), _word(name)
-    if word in words["shares"]:
+    kind = _kind_of_name(name)
+    if kind == "shares":
         return MetricFacts(name=name, low=0.0, high=1.0)
-    is_spent = word in words["faults"] + words["amounts"]
-    return MetricFacts(name=name, direction="lower", low=0.0) if is_spent else MetricFacts(name=name)
+    return (
+        MetricFacts(name=name, direction="lower", low=0.0) if kind in ("faults", "amounts") else MetricFacts(name=name)
+    )
 
 
 def is_known(name: str) -> bool:
-    return any(_word(name) in names for names in _word_lists().values())
+    return bool(_kind_of_name(name))
 
 
-def _word(name: str) -> str:
-    """Return a name as one word, without what follows a dot: a part of a scorer's value, or a task's filter."""
-    return re.sub(r"\W+", "_", name.partition(".")[0].strip().lower())
+def _kind_of_name(name: str) -> str:
+    """Return the list that has a name, or what follows its last dot: a part of a scorer's value; empty for an unknown name.
+
+    What stands before a dot names a scorer: a part of its value, such as `match.length`, may be anything.
+    """
+    words = [re.sub(r"\W+", "_", part.strip().lower()) for part in (name, name.rpartition(".")[2])]
+    return next((kind for word in words for kind, names in _word_lists().items() if word in names), "")
 
 
 @cache

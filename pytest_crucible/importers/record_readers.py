@@ -36,6 +36,26 @@ def read_verifiers_run(source: Source) -> Mapping[str, Any]:
     return {"repeats": config["num_rollouts"]} if config.get("num_rollouts") else {}
 
 
+# Fields of a result of verifiers before 0.2 that are no metric: all others are rewards by the name of their function.
+_NO_REWARDS = frozenset({"example_id", "reward", "generation_ms", "scoring_ms", "total_ms"})
+
+
+def add_named_rewards(record: Record) -> Record:
+    """Return a result of verifiers with the fields that are rewards in a mapping."""
+    names = [name for name, value in record.items() if isinstance(value, int | float) and name not in _NO_REWARDS]
+    return {**record, "metrics": {name: record[name] for name in names}}
+
+
+def read_verifiers_results(source: Source) -> Mapping[str, Any]:
+    """Return the model and the number of rollouts, which `metadata.json` next to the results has."""
+    about = read_beside(source.path.with_name("metadata.json"))
+    model = str(about.get("model") or "")
+    return {
+        "repeats": about.get("rollouts_per_example") or 0,
+        **({"arm": model, "weights": {"model": model}} if model else {}),
+    }
+
+
 def add_gold_answers(record: Record) -> Record:
     """Return a detail of lighteval with the choices that are right."""
     choices, index = find(record, "doc.choices") or [], find(record, "doc.gold_index")
@@ -91,10 +111,8 @@ def _directed(name: str, up: bool) -> MetricFacts:
 
 
 RECORD_READERS: Mapping[str, Reader] = {
-    "verifiers": RecordReader(
-        "verifiers", prepare=add_total_reward, declared=reward_facts, beside=read_verifiers_run
-    ),
-    "verifiers-results": RecordReader("verifiers-results"),
+    "verifiers": RecordReader("verifiers", prepare=add_total_reward, declared=reward_facts, beside=read_verifiers_run),
+    "verifiers-results": RecordReader("verifiers-results", prepare=add_named_rewards, beside=read_verifiers_results),
     "lighteval": RecordReader("lighteval", prepare=add_gold_answers, beside=read_lighteval_run),
     "tau2": RecordReader("tau2"),
     "opik": RecordReader("opik"),

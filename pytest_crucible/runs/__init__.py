@@ -1,6 +1,7 @@
 """Stored runs, without pytest: evaluate, load, compare, import, reproduce, export.
 
-`load` and `query` return the results of stored runs as pandas data frames; `compare_results` compares data frames, files and queries.
+`load` and `query` return the results of stored runs as pandas data frames, and `compare_results` compares results in data frames,
+files and queries.
 """
 
 from __future__ import annotations

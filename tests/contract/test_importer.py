@@ -38,6 +38,17 @@ PAIRS = {
     "braintrust": (("braintrust-v2.json", "braintrust-v1.json"), "exact_match"),
     "opencompass": (("opencompass/results/v2/sums.json", "opencompass/results/v1/sums.json"), "correct"),
     "garak": (("garak-v2.report.jsonl", "garak-v1.report.jsonl"), "always.Random"),
+    "swe-bench": (("swe-bench-v2.json", "swe-bench-v1.json"), "resolved"),
+    "bfcl": (("bfcl/v2/score/*/*/*", "bfcl/v1/score/*/*/*"), "valid"),
+    "verifiers": (("verifiers/v2/traces.jsonl", "verifiers/v1/traces.jsonl"), "right"),
+    "verifiers-results": (("verifiers-results/v2/results.jsonl", "verifiers-results/v1/results.jsonl"), "reward"),
+    "lighteval": (("lighteval/details/sums/v2/*/*", "lighteval/details/sums/v1/*/*"), "em"),
+    "tau2": (("tau2-v2.json", "tau2-v1.json"), "reward"),
+    "opik": (("opik-v2.json", "opik-v1.json"), "right"),
+    "opik-results": (("opik-results-v2.json", "opik-results-v1.json"), "right"),
+    "weave": (("weave-v2.jsonl", "weave-v1.jsonl"), "match.right"),
+    "alpaca-eval": (("alpaca-eval-v2.json", "alpaca-eval-v1.json"), "win"),
+    "every-eval-ever": (("eee-lm-eval-v2_samples.jsonl", "eee-lm-eval-v1_samples.jsonl"), "acc"),
     "table": (("mlflow.json",), "exact_match"),
 }
 ONE_FILE = [(harness, pattern) for harness, (patterns, _) in PAIRS.items() for pattern in patterns]

@@ -13,12 +13,10 @@ import subprocess
 import sys
 import tempfile
 import venv
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from pytest_crucible.records.errors import SpecError
-from tests.peers.reading import FILES, TOOLS, Tool, differences, summary_of
+from tests.peers.reading import FILES, TOOLS, Tool, differences
 
 
 def check(tool: Tool) -> Iterator[str]:
@@ -76,7 +74,9 @@ def main() -> int:
                 print(line, flush=True)
                 lines.append(line)
     if not options.renew:
-        print(f"{len(TOOLS)} tools, {sum(len(tool.files) for tool in TOOLS.values())} files, {len(lines)} read otherwise")
+        print(
+            f"{len(TOOLS)} tools, {sum(len(tool.files) for tool in TOOLS.values())} files, {len(lines)} read otherwise"
+        )
     return int(bool(lines) and not options.renew)
 
 

@@ -1,54 +1,43 @@
-"""Writes bfcl/ with the evaluation of BFCL, of replies that are written here: python make_bfcl.py.
+"""Writes bfcl/ARM/{result,score}/... in the layout of `bfcl generate` and `bfcl evaluate`: python make_bfcl.py.
 
-The checker is the tool's own; the replies are those of a model that calls the right function, or another one.
+The package pulls in every provider's client and a model of sentences. So the lines are written here as its `save_eval_results`
+and `_evaluate_single_ast_entry` write them (bfcl-eval 2026.3.23).
 """
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import sys
-import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-MODEL = "gpt-4o-mini-2024-07-18"
+CATEGORY = "simple_python"
 WRONG = {"v1": {2, 3, 5}, "v2": {2}}
 
 
-def reply(entry: dict, answer: dict, *, wrong: bool) -> str:
-    """The call that the tool's possible answers accept, or one of a function that does not exist."""
-    ((name, arguments),) = answer["ground_truth"][0].items()
-    called = {argument: values[0] for argument, values in arguments.items() if values[0] != ""}
-    text = ", ".join(f"{argument}={value!r}" for argument, value in called.items())
-    return f"[{'nothing' if wrong else name}({text})]"
+def write_lines(path: Path, lines: list[dict]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
 
 
-def make(arm: str, work: Path) -> None:
-    from bfcl_eval.eval_checker.eval_runner import runner
-    from bfcl_eval.utils import load_dataset_entry, load_ground_truth_entry
-
-    entries = load_dataset_entry("simple_python", include_prereq=False)[:6]
-    answers = load_ground_truth_entry("simple_python")[:6]
-    folder = work / arm / "result" / MODEL / "non_live"
-    folder.mkdir(parents=True)
-    with (folder / "BFCL_v4_simple_python_result.json").open("w", encoding="utf-8") as file:
-        for number, (entry, answer) in enumerate(zip(entries, answers, strict=True), start=1):
-            line = {"id": entry["id"], "result": reply(entry, answer, wrong=number in WRONG[arm]), "latency": 0.5}
-            line |= {"input_token_count": 50, "output_token_count": 12}
-            if arm == "v2" and number == 6:
-                line |= {"result": "Error during inference: connection refused", "traceback": "ConnectionError"}
-            file.write(json.dumps(line) + "\n")
-    runner([MODEL], ["simple_python"], work / arm / "result", work / arm / "score", allow_missing=True)
-    for part in ("result", "score"):
-        for path in (work / arm / part).rglob("*.json"):
-            target = HERE / "bfcl" / arm / path.relative_to(work / arm)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(path, target)
+def make(arm: str) -> None:
+    results, failures = [], []
+    for number in range(8):
+        name, wrong = f"{CATEGORY}_{number}", number in WRONG[arm]
+        reply = f"[{'nothing' if wrong else 'add'}(a={number}, b={number})]"
+        result = {"id": name, "result": reply, "input_token_count": 50, "output_token_count": 12, "latency": 0.5}
+        about = {"id": name, "model_name": arm, "test_category": CATEGORY, "valid": False}
+        if arm == "v2" and number == 7:
+            result = {"id": name, "result": "Error during inference: connection refused", "traceback": "Traceback ..."}
+            failures.append({**about, "error": ["Invalid syntax. Failed to decode AST."], "error_type": "ast_decoder"})
+        elif wrong:
+            failures.append({**about, "error": ["Function name not found"], "error_type": "simple_function_checker"})
+        results.append(result)
+    correct = len(results) - len(failures)
+    header = {"accuracy": correct / len(results), "correct_count": correct, "total_count": len(results)}
+    folder = HERE / "bfcl" / arm
+    write_lines(folder / "result" / arm / "non_live" / f"BFCL_v4_{CATEGORY}_result.json", results)
+    write_lines(folder / "score" / arm / "non_live" / f"BFCL_v4_{CATEGORY}_score.json", [header, *failures])
 
 
-with tempfile.TemporaryDirectory() as folder:
-    os.environ["BFCL_PROJECT_ROOT"] = folder
-    for name in WRONG:
-        make(name, Path(folder))
+for model in WRONG:
+    make(model)

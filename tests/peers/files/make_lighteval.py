@@ -24,7 +24,7 @@ WRONG = {"v1": 4, "v2": 1}
 class Anything(types.ModuleType):
     """A module that has every name."""
 
-    __path__: list[str] = []
+    __path__: tuple[str, ...] = ()
 
     def __getattr__(self, name: str) -> object:
         return type(name, (), {})

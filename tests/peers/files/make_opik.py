@@ -1,7 +1,7 @@
 """Writes opik-*.json with Opik, which sends nothing: python make_opik.py.
 
-`opik-results-*` are results of `evaluate_on_dict_items`. `opik-v2.json` has the shape of `opik export`, whose server is not here:
-its items are made with the classes and the function that the export uses.
+`opik-results-*` are results of `evaluate_on_dict_items`. `opik-v*.json` have the shape of `opik export`, whose server is not
+here: their items are made with the classes and the function that the export uses.
 """
 
 from __future__ import annotations
@@ -12,7 +12,11 @@ import os
 import re
 from pathlib import Path
 
-os.environ |= {"OPIK_URL_OVERRIDE": "http://127.0.0.1:9/api", "OPIK_TRACK_DISABLE": "true", "OPIK_SENTRY_ENABLE": "false"}
+os.environ |= {
+    "OPIK_URL_OVERRIDE": "http://127.0.0.1:9/api",
+    "OPIK_TRACK_DISABLE": "true",
+    "OPIK_SENTRY_ENABLE": "false",
+}
 
 from opik.api_objects.experiment.experiment_item import ExperimentItemContent
 from opik.cli.exports.utils import create_experiment_data_structure
@@ -40,7 +44,10 @@ class Brief(base_metric.BaseMetric):
 
 
 class Experiment:
-    id, name, dataset_name = "0000", "v2", "sums"
+    id, dataset_name = "0000", "sums"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     def get_experiment_data(self) -> object:
         return None
@@ -59,26 +66,25 @@ def make(arm: str) -> None:
         entry["test_case"] |= {"trace_id": "", "dataset_item": None}
     text = json.dumps(plain, indent=1, default=str)
     (HERE / f"opik-results-{arm}.json").write_text(text + "\n", encoding="utf-8")
-    if arm == "v2":
-        contents = [
-            ExperimentItemContent(
-                id=str(number),
-                dataset_item_id=entry.test_case.dataset_item_id,
-                trace_id="",
-                dataset_item_data=entry.test_case.dataset_item_content,
-                evaluation_task_output=entry.test_case.task_output,
-                feedback_scores=[
-                    {"name": score.name, "value": score.value, "reason": score.reason}
-                    for score in entry.score_results
-                    if not score.scoring_failed
-                ],
-            )
-            for number, entry in enumerate(result.test_results)
-        ]
-        contents.sort(key=lambda content: content.dataset_item_id)
-        document = create_experiment_data_structure(Experiment(), contents)
-        document["downloaded_at"] = ""
-        (HERE / "opik-v2.json").write_text(json.dumps(document, indent=1, default=str) + "\n", encoding="utf-8")
+    contents = [
+        ExperimentItemContent(
+            id=str(number),
+            dataset_item_id=entry.test_case.dataset_item_id,
+            trace_id="",
+            dataset_item_data=entry.test_case.dataset_item_content,
+            evaluation_task_output=entry.test_case.task_output,
+            feedback_scores=[
+                {"name": score.name, "value": score.value, "reason": score.reason}
+                for score in entry.score_results
+                if not score.scoring_failed
+            ],
+        )
+        for number, entry in enumerate(result.test_results)
+    ]
+    contents.sort(key=lambda content: content.dataset_item_id)
+    document = create_experiment_data_structure(Experiment(arm), contents)
+    document["downloaded_at"] = ""
+    (HERE / f"opik-{arm}.json").write_text(json.dumps(document, indent=1, default=str) + "\n", encoding="utf-8")
 
 
 for name in WRONG:

@@ -30,10 +30,6 @@ def make_runs(folder: str) -> None:
     mlflow.search_runs(search_all_experiments=True).to_csv(HERE / "mlflow-runs.csv", index=False)
 
 
-with tempfile.TemporaryDirectory() as work:
-    os.chdir(work)
-    make_runs(work)
-    os.chdir(HERE)
 frame().to_json(HERE / "frame-columns.json")
 frame().to_json(HERE / "frame-split.json", orient="split")
 frame().to_json(HERE / "frame-table.json", orient="table")
@@ -41,3 +37,6 @@ frame().to_csv(HERE / "frame-index.csv")
 pl.from_pandas(frame()).write_ndjson(HERE / "frame-polars.ndjson")
 pl.from_pandas(frame()).write_json(HERE / "frame-polars.json")
 pl.from_pandas(frame()).write_parquet(HERE / "frame-polars.parquet")
+with tempfile.TemporaryDirectory() as work:
+    os.chdir(work)
+    make_runs(work)

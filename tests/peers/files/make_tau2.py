@@ -9,7 +9,10 @@ import json
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-REWARDS = {"v1": {1: "101", 2: "000", 3: "110", 4: "111"}, "v2": {1: "111", 2: "010", 3: "111", 4: "11x"}}
+REWARDS = {
+    "v1": dict(enumerate("101 000 110 111 001 010 000 011".split(), start=1)),
+    "v2": dict(enumerate("111 010 111 11x 001 110 100 111".split(), start=1)),
+}
 
 
 def simulation(arm: str, task: int, trial: int, outcome: str) -> dict:

@@ -44,6 +44,17 @@ READ = {
     "pytest-evals.csv": ("pytest-evals", "", "sums", ["v2", "v1"], 1),
     "pytest-harvest.json": ("pytest-harvest", "", "test_sum", ["v2", "v1"], 1),
     "pytest-harvest.csv": ("pytest-harvest", "", "test_sum", ["v2", "v1"], 1),
+    "swe-bench-v2.json": ("swe-bench", "", "swe-bench", ["swe-bench-v2"], 1),
+    "bfcl/v2/score/*/*/*": ("bfcl", "", "BFCL_v4_simple_python", ["v2"], 1),
+    "verifiers/v2/traces.jsonl": ("verifiers", "0.4.0", "sums-v1", ["v2"], 3),
+    "verifiers-results/v2/results.jsonl": ("verifiers-results", "", "sums", ["v2"], 2),
+    "lighteval/details/sums/v2/*/*": ("lighteval", "", "sums|0", ["sums/v2"], 1),
+    "tau2-v2.json": ("tau2", "", "sums", ["v2"], 3),
+    "opik-v2.json": ("opik", "", "sums", ["v2"], 1),
+    "opik-results-v2.json": ("opik-results", "", "opik-results", ["opik-results-v2"], 1),
+    "weave-v2.jsonl": ("weave", "", "weave", ["v2"], 1),
+    "alpaca-eval-v2.json": ("alpaca-eval", "", "alpaca_eval against reference", ["v2"], 1),
+    "eee-lm-eval-v2_samples.jsonl": ("every-eval-ever", "0.3.0", "sums_choice", ["sums/v2"], 1),
     "lm-eval-v1/samples_sums_choice*": ("lm-eval", "0.4.13", "sums_choice", ["v1"], 1),
 }
 
