@@ -1,0 +1,114 @@
+"""Shapley values of a score over the segments of a prompt, with joint intervals.
+
+v(S) is the mean score of the requests in which only the segments of S stay. The Shapley value of segment i is the mean of
+v(S + i) - v(S) over all orders in which segments can be added (Shapley 1953), S being those before i. Values are means over
+orders, so that they sum to v(all) - v(none) whichever orders are used.
+
+A set all of whose draws are lost has no score. Orders that need it are left out, and with an order its antithetic partner. What
+remains still has the sum above, but is the mean of other orders: exact mode then gives no intervals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_crucible.stats.arrays import Array, check_share
+from pytest_crucible.stats.attribution.interactions import Interaction, index_interactions, probe_interactions
+from pytest_crucible.stats.attribution.joint import half_widths
+from pytest_crucible.stats.attribution.orders import exact_marginals, permutation_marginals
+from pytest_crucible.stats.attribution.replies import average_draws
+from pytest_crucible.stats.attribution.sets import SetPlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Attribution:
+    """The parts of v(all) - v(none) due to each segment. NaN is what the scores at hand do not give."""
+
+    whole: float
+    """The score with all segments."""
+    empty: float
+    """The score with none."""
+    shapley: Array
+    """One value for each segment; they sum to whole - empty."""
+    low: Array
+    """Joint interval: all values are inside at the confidence. Equal to `shapley` if exact and not random."""
+    high: Array
+    left_out: Array
+    """whole minus the score without this segment alone."""
+    interactions: tuple[Interaction, ...]
+    """(i, j, value): all pairs if exact, else those of the three largest values whose sets have scores."""
+    is_exact: bool
+    """True if all orders are averaged: all sets were planned, and none is missing."""
+    requested: int
+    missing: int
+    """Requests that have no score: lost, or not yet sent."""
+
+
+def attribute(plan: SetPlan, scores: npt.ArrayLike, *, confidence: float = 0.95) -> Attribution:
+    """Return the attribution of sets x draws scores, rows as in `plan.masks`, NaN where a score is missing.
+
+    Intervals hold jointly for all segments, over both the choice of permutations and the draws of random replies. They need
+    two draws of a set if replies are random, and `PAIRS_FOR_INTERVALS` antithetic pairs. Raises ValueError for another shape,
+    infinite scores, or a confidence that is not between 0 and 1.
+
+    >>> from pytest_crucible.stats.attribution.sets import plan_sets
+    >>> plan = plan_sets(2, 4, is_random=False, seed=0)
+    >>> attribute(plan, [[1.0], [0.2], [0.2], [0.2]]).shapley.tolist()  # both are necessary
+    [0.4, 0.4]
+    """
+    return _attribute(plan, [_as_table(plan, scores)], confidence)
+
+
+def attribute_difference(
+    plan: SetPlan, candidate: npt.ArrayLike, baseline: npt.ArrayLike, *, confidence: float = 0.95
+) -> Attribution:
+    """Return the attribution of candidate minus baseline, two arms that answered the same sets.
+
+    Permutations are the same for both, so that their choice cancels as far as the arms agree. A set that either lacks is missing;
+    requests are counted for both. Shapes and errors as `attribute`.
+    """
+    return _attribute(plan, [_as_table(plan, candidate), _as_table(plan, baseline)], confidence)
+
+
+def _as_table(plan: SetPlan, scores: npt.ArrayLike) -> Array:
+    table = np.asarray(scores, dtype=np.float64)
+    if table.shape != (len(plan.masks), plan.repeats):
+        raise ValueError(
+            f"scores have the shape {table.shape}; the plan has {len(plan.masks)} sets x {plan.repeats} draws"
+        )
+    if np.isinf(table).any():
+        raise ValueError("scores must be finite, or NaN where one is missing")
+    return table
+
+
+def _attribute(plan: SetPlan, tables: Sequence[Array], confidence: float) -> Attribution:
+    check_share(confidence, "confidence")
+    sets = average_draws(tables, is_random=plan.is_random)
+    places = {mask: place for place, mask in enumerate(plan.masks)}
+    marginals = (exact_marginals if plan.is_exact else permutation_marginals)(plan, places, ~np.isnan(sets.means))
+    shapley = marginals.values(sets.means)
+    half = half_widths(marginals, sets, confidence)
+    whole, empty = (float(sets.means[places[mask]]) for mask in (plan.whole, 0))
+    lone = [places[plan.whole ^ (1 << segment)] for segment in range(plan.segments)]
+    is_exact = plan.is_exact and not np.isnan(sets.means).any()
+    if is_exact:
+        by_number = np.array([sets.means[places[mask]] for mask in range(2**plan.segments)])
+        interactions = index_interactions(plan.segments, by_number)
+    else:
+        interactions = probe_interactions(plan, places, sets.means, shapley)
+    return Attribution(
+        whole=whole,
+        empty=empty,
+        shapley=shapley,
+        low=shapley - half,
+        high=shapley + half,
+        left_out=whole - sets.means[lone],
+        interactions=interactions,
+        is_exact=is_exact,
+        requested=sum(table.size for table in tables),
+        missing=sum(int(np.isnan(table).sum()) for table in tables),
+    )
