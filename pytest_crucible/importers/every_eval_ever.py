@@ -64,12 +64,13 @@ def read_every_eval_ever(source: Source, columns: Mapping[str, str]) -> ParsedFi
 def _samples_beside(source: Source) -> Source:
     """Return the samples of an aggregate. Raises NoSampleScoresError where they are not next to it."""
     named = (source.document.get("detailed_evaluation_results") or {}).get("file_path") or ""
-    name = named.rpartition("/")[2] or f"{source.path.stem}{_SAMPLES}.jsonl"
-    if not source.path.with_name(name).is_file():
+    names = [named.rpartition("/")[2], f"{source.path.stem}{_SAMPLES}.jsonl"]
+    path = next((path for name in names if name and (path := source.path.with_name(name)).is_file()), None)
+    if path is None:
         raise NoSampleScoresError(
-            f"{source.path} has only aggregate scores of Every Eval Ever: put its samples, {named or name}, next to it"
+            f"{source.path} has only aggregate scores of Every Eval Ever: put its samples, {named or names[1]}, next to it"
         )
-    return open_source(source.path.with_name(name))
+    return open_source(path)
 
 
 def _results(task: str, arm: str, rows: Sequence[Row], aggregate: Record) -> Results:

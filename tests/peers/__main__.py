@@ -1,5 +1,7 @@
 """Checks what is read of the tools' files, or makes them again: python -m tests.peers [--renew] [TOOL ...].
 
+Where another installed package is named `tests`, `python tests/peers` does the same.
+
 `--renew` installs the newest version of each tool into an environment of its own, in a temporary folder, runs the tool's script
 there, prints what is read otherwise than `tools.toml` says, and replaces the stored files. A tool that cannot be installed or
 run is named, and its files stay.
@@ -8,6 +10,7 @@ run is named, and its files stay.
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import subprocess
 import sys
@@ -22,7 +25,7 @@ from tests.peers.reading import FILES, TOOLS, Tool, differences
 def check(tool: Tool) -> Iterator[str]:
     """Yield a line for each stored file that is read otherwise than expected."""
     for name, expected in tool.files.items():
-        for line in differences(tool.folder / name, expected):
+        for line in differences(FILES / name, expected):
             yield f"{tool.name} {name}: {line}"
 
 
@@ -41,19 +44,24 @@ def renew(tool: Tool) -> Iterator[str]:
                 continue
             for line in differences(folder / "made" / name, expected):
                 yield f"{tool.name} {name}: {line}"
-        shutil.copytree(folder / "made", tool.folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.py", "*.sh"))
+        shutil.copytree(folder / "made", FILES, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.py", "*.sh"))
 
 
 def write_files(tool: Tool, folder: Path) -> str:
     """Run the script of a tool in a new environment, with a copy of it in `made`, where it writes. Returns the versions."""
-    venv.create(folder / "env", with_pip=True)
     python = str(folder / "env" / "bin" / "python")
-    _run(python, "-m", "pip", "install", "--quiet", *tool.options, *tool.packages)
+    if shutil.which("uv"):
+        _run("uv", "venv", "--quiet", "--python", sys.executable, str(folder / "env"))
+        _run("uv", "pip", "install", "--quiet", "--python", python, *tool.packages)
+    else:
+        venv.create(folder / "env", with_pip=True)
+        _run(python, "-m", "pip", "install", "--quiet", *tool.packages)
     made = folder / "made"
     made.mkdir()
-    script = shutil.copy(tool.folder / tool.script, made)
-    _run(python, script, *(str((FILES.parent / argument).resolve()) for argument in tool.arguments), cwd=made)
-    names = [package.partition("[")[0] for package in tool.packages]
+    script = shutil.copy(FILES / tool.script, made)
+    program = "bash" if script.endswith(".sh") else python
+    _run(program, script, *(str((FILES / argument).resolve()) for argument in tool.arguments), cwd=made)
+    names = [re.split(r"[\[<>=]", package)[0] for package in tool.packages]
     code = "import sys, importlib.metadata as m; print(', '.join(f'{n} {m.version(n)}' for n in sys.argv[1:]))"
     return _run(python, "-c", code, *names).strip()
 

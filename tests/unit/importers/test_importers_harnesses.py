@@ -46,7 +46,7 @@ READ = {
     "pytest-harvest.csv": ("pytest-harvest", "", "test_sum", ["v2", "v1"], 1),
     "swe-bench-v2.json": ("swe-bench", "", "swe-bench", ["swe-bench-v2"], 1),
     "bfcl/v2/score/*/*/*": ("bfcl", "", "BFCL_v4_simple_python", ["v2"], 1),
-    "verifiers/v2/traces.jsonl": ("verifiers", "0.4.0", "sums-v1", ["v2"], 3),
+    "verifiers/v2/traces.jsonl": ("verifiers", "0.4.0", "sums-v1", ["v2"], 2),
     "verifiers-results/v2/results.jsonl": ("verifiers-results", "", "sums", ["v2"], 2),
     "lighteval/details/sums/v2/*/*": ("lighteval", "", "sums|0", ["sums/v2"], 1),
     "tau2-v2.json": ("tau2", "", "sums", ["v2"], 3),

@@ -13,7 +13,7 @@ from pytest_crucible.importers.metric_facts import Declared, metric_facts
 from pytest_crucible.importers.results import Results
 from pytest_crucible.records.errors import SpecError
 
-FILES = Path(__file__).parent
+FILES = Path(__file__).parent / "files"
 
 
 @dataclass(frozen=True)
@@ -21,29 +21,25 @@ class Tool:
     """One tool, how it is installed, the script that runs it, and its files with what is right about them."""
 
     name: str
-    folder: Path
     script: str
     packages: tuple[str, ...]
     files: Mapping[str, Mapping[str, Any]]
-    options: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, name: str, entry: Mapping[str, Any]) -> Tool:
         return cls(
             name=name,
-            folder=(FILES / entry.get("folder", ".")).resolve(),
             script=entry["script"],
             packages=tuple(entry["packages"]),
-            files=entry["files"],
-            options=tuple(entry.get("options", ())),
+            files=entry.get("files", {}),
             arguments=tuple(entry.get("arguments", ())),
         )
 
 
 TOOLS = {
     name: Tool.of(name, entry)
-    for name, entry in tomllib.loads((FILES / "tools.toml").read_text(encoding="utf-8")).items()
+    for name, entry in tomllib.loads((FILES.parent / "tools.toml").read_text(encoding="utf-8")).items()
 }
 
 

@@ -1,1 +1,0 @@
-"""Files that other tools have written, with what is right about them."""
