@@ -407,7 +407,7 @@ def _unpacked(document: Mapping[str, Any]) -> Any:
         lists = all(isinstance(row, list) for row in data) and all(isinstance(name, str) for name in names)
         return [dict(zip(names, row, strict=False)) for row in data] if lists else None
     if "schema" in document and isinstance(data, list):
-        return data
+        return [{name: cell for name, cell in row.items() if name != "index"} for row in data]
     columns = list(document.values())
     numbers = list(columns[0]) if columns and isinstance(columns[0], dict) else []
     is_frame = bool(numbers) and all(isinstance(column, dict) and list(column) == numbers for column in columns)
