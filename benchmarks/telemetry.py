@@ -22,7 +22,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from benchmarks.figures import Figure, show
 from pytest_crucible import hookspecs
 from pytest_crucible.backends.spending import Metered
-from pytest_crucible.exports import write_csv
+from pytest_crucible.exports.table_files import write_csv
 from pytest_crucible.records import Emit, Event, Reply, Request
 from pytest_crucible.sections.usage import summarize_usage
 from pytest_crucible.store.events import load_events

@@ -72,6 +72,7 @@ REPORTERS = {
     "csv": "pytest_crucible.runs.reporters:csv_report",
     "html": "pytest_crucible.runs.reporters:html_report",
     "ipynb": "pytest_crucible.report.notebook:render_notebook",
+    "junit.xml": "pytest_crucible.report.junit:render_junit",
     "json": "pytest_crucible.report.json:render_json",
     "jsonl": "pytest_crucible.runs.reporters:jsonl_report",
     "md": "pytest_crucible.report.markdown:render_markdown",
@@ -94,7 +95,7 @@ COMMANDS = {
         "pytest_crucible.commands.statistics:print_trend", "One metric over the stored runs, and where it changed."
     ),
     "export": Command(
-        "pytest_crucible.commands.runs:export", "Write a table or a training set of stored runs into a file."
+        "pytest_crucible.commands.export:export", "Write a run as a table, for another program, or as a training set."
     ),
     "import": Command("pytest_crucible.commands.compare:import_results", "Store results of another harness as a run."),
     "adapters": Command(
@@ -110,6 +111,7 @@ COMMANDS = {
     "doctor": Command(
         "pytest_crucible.commands.runs:doctor", "Check the run store and adapters, or whether RUN repeats."
     ),
+    "doctor --server": "pytest_crucible.commands.server:check_server",
     "gc": Command("pytest_crucible.commands.runs:gc", "Remove old runs, cached replies and unfinished trainings."),
     "data list": Command(
         "pytest_crucible.commands.listings:list_datasets",

@@ -39,7 +39,7 @@ HEADINGS = {
         "export",
         "import",
     ),
-    "Suites": ("adapters", "metrics", "plan", "calibrate", "doctor", "gc"),
+    "Suites": ("init", "adapters", "metrics", "plan", "calibrate", "doctor", "gc"),
     "Models, data and guards": ("models", "data", "guards"),
     "Tinker": ("tinker",),
 }

@@ -180,8 +180,8 @@ IN_EACH = {
     "training": {"known_numbers", "tables"},
     "agents": {"statistics", "tables"},
 }
-# Of ours, of 820: each takes about half a millisecond.
-MOST_MODULES = 301
+# Of ours, of 840: each takes about half a millisecond.
+MOST_MODULES = 303
 
 
 def modules_of_one_metric(path: Path, answers: str, watcher: str) -> set[str]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import click
 
 from pytest_crucible.commands.options import json_option, print_result, store_option
-from pytest_crucible.commands.show import print_run, verbose_option
+from pytest_crucible.commands.show import print_comparison, verbose_option
 from pytest_crucible.importers.formats import read_results
 from pytest_crucible.importers.metric_facts import Declared
 from pytest_crucible.importers.results import ImportedFile
@@ -165,6 +165,7 @@ def claim_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--alpha", type=float, metavar="A", show_default="the candidate run's", help="Error rate of the claims.")
 @store_option
 @verbose_option
+@click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown, for a comment on a pull request.")
 @json_option
 def compare_arms(
     candidate: str,
@@ -179,6 +180,7 @@ def compare_arms(
     store: str,
     alpha: float | None,
     verbose: int,
+    as_markdown: bool,
     as_json: bool,
     **claimed: Any,
 ) -> int:
@@ -199,7 +201,7 @@ def compare_arms(
     else:
         _check_runs(baseline, tabular)
         run, notes = _runs(store, candidate, baseline, contrasts, directions, alpha, arms_differ_in)
-    print_run(run, verbose, as_json=as_json, notes=notes)
+    print_comparison(run, verbose, notes, as_markdown=as_markdown, as_json=as_json)
     return _exit_status(run)
 
 

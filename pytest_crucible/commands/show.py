@@ -16,6 +16,8 @@ from pytest_crucible.records import Conversation, Run
 from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.report.conversations import Block, conversation_turns, score_text
 from pytest_crucible.report.json import run_document
+from pytest_crucible.report.markdown import plain, render_markdown
+from pytest_crucible.report.plain_sentence import plain_sentence
 from pytest_crucible.report.printable import A_LINE, AN_ID, printable
 from pytest_crucible.report.terminal import summary
 from pytest_crucible.runs.load_run import load_run
@@ -100,11 +102,26 @@ def show(run: str, store: str, verbose: int, sample: str | None, reasoning: bool
             _print_sample(opened, run_id, sample, reasoning=reasoning, as_json=as_json)
 
 
-def print_run(run: Run, verbose: int, *, as_json: bool, notes: Sequence[str] = ()) -> None:
-    """Print what the session printed at its end, and further notes."""
+def print_run(run: Run, verbose: int, *, as_json: bool) -> None:
+    """Print what the session printed at its end."""
+    print_result(map(printable, _run_lines(run, verbose)), run_document(run), as_json=as_json)
+
+
+def print_comparison(run: Run, verbose: int, notes: Sequence[str], *, as_markdown: bool, as_json: bool) -> None:
+    """Print two runs or files that were compared: a sentence in plain words, then as `show` prints a run, and notes."""
+    if as_markdown and as_json:
+        raise SpecError("--markdown and --json are two forms of one result: write one of them")
+    if as_markdown:
+        lines = [render_markdown(run).rstrip(), *(f"\n- {plain(note)}" for note in notes)]
+    else:
+        lines = [printable(line) for line in (plain_sentence(run), "", *_run_lines(run, verbose), *notes)]
+    print_result(lines, run_document(run), as_json=as_json)
+
+
+def _run_lines(run: Run, verbose: int) -> list[str]:
     head = f"run {run.id}, started {run.started[:19].replace('T', ' ')} UTC"
     lines = [line.text for line in summary(run, verbosity=verbose, width=shutil.get_terminal_size().columns)]
-    print_result(map(printable, [head, *_origins(run), "", *lines, *notes]), run_document(run), as_json=as_json)
+    return [head, *_origins(run), "", *lines]
 
 
 def _origins(run: Run) -> Iterator[str]:

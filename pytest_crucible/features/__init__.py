@@ -37,6 +37,8 @@ NAMES: tuple[str, ...] = (
     "view",
     "scale",
     "agents",
+    "explanation",
+    "init",
 )
 """The features, in the order in which their hooks are called."""
 LATE = frozenset(
@@ -46,6 +48,7 @@ LATE = frozenset(
         "contamination",
         "cookbook",
         "ensembles",
+        "init",
         "judges",
         "provenance",
         "registry",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pytest_crucible.records.measures import State
-from pytest_crucible.records.outcomes import Unit
+from pytest_crucible.records.outcomes import STOP, Unit
 from pytest_crucible.records.plan import Plan
 from pytest_crucible.records.statistics import Comparison, Estimate, TargetResult
 from pytest_crucible.records.usage import JUDGE, BudgetSpent
@@ -145,6 +145,8 @@ class ArmReply:
     """The class of a failure or loss, and its message."""
     latency_s: float | None
     output_tokens: int | None
+    input_tokens: int | None = None
+    finish: str = STOP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

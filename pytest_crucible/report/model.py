@@ -28,6 +28,7 @@ from pytest_crucible.records import (
     experiment_name,
 )
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.report.plain_sentence import plain_sentence
 from pytest_crucible.report.printable import printable, printable_cell
 from pytest_crucible.report.sections import (
     JoinedSection,
@@ -39,7 +40,7 @@ from pytest_crucible.report.sections import (
     worst_first,
     worst_slices_first,
 )
-from pytest_crucible.report.verdicts import estimates, plain_sentence, verdict_tables
+from pytest_crucible.report.verdicts import estimates, verdict_tables
 from pytest_crucible.stats.number_format import quantity
 
 _REPEATS = "Repeats were averaged within each sample; rates, percentiles and counts are of single replies, clustered by sample. "

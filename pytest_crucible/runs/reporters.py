@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from pytest_crucible.analyse.analysis import main_metric, score_table
-from pytest_crucible.exports import Write, find_writer, write_csv, write_jsonl
+from pytest_crucible.exports.table_files import Write, find_writer, write_csv, write_jsonl
 from pytest_crucible.records import Analysis, Run, SampleColumns
 from pytest_crucible.report.model import Chapter
 from pytest_crucible.runs.evaluate import analysis_inputs

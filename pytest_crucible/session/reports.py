@@ -134,13 +134,12 @@ def name_in_junit(config: pytest.Config, report: pytest.TestReport, test: str, s
     xml = config.stash.get(xml_key, None)
     if xml is None:
         return
-    path, _, rest = test.partition("::")
-    names, bracket, parameters = rest.partition("[")
-    module = path.removesuffix(".py").replace("/", ".")
-    classes = [xml.prefix, module, *names.split("::")]
+    # Imported here: most sessions write no JUnit file.
+    from pytest_crucible.report.junit import junit_class
+
     # Attributes that are set before the report is recorded stay.
     case = xml.node_reporter(report)
-    case.add_attribute("classname", printable_cell(".".join(filter(None, classes)) + bracket + parameters))
+    case.add_attribute("classname", ".".join(filter(None, [xml.prefix, junit_class(test)])))
     case.add_attribute("name", printable_cell(subject))
 
 

@@ -396,7 +396,7 @@ class RunStore:
 
         With a `variant` it is the candidate's arm on that variant of the samples.
         """
-        full = self.find_run(run)
+        full = self._latest_measurement() if run in ("", LATEST) else self.find_run(run)
         query = """
             SELECT arms.id, experiments.plan FROM experiments JOIN arms ON arms.experiment = experiments.id
             WHERE experiments.run = :run AND experiments.nodeid = :nodeid
@@ -410,7 +410,18 @@ class RunStore:
             raise SpecError(
                 f"run {full} has no replies of {nodeid} in {self.location!r}: compare with a run that has them"
             )
-        return row[0], full, from_plain(Plan, from_json(row[1]))
+        plan = from_plain(Plan, from_json(row[1]))
+        if plan.purpose == "explanation":
+            raise SpecError(f"run {full} explains replies to changed prompts: compare with a run that has all of them")
+        return row[0], full, plan
+
+    def _latest_measurement(self) -> str:
+        """Return the latest run that is no explanation of replies, or the latest of all. Raises SpecError without runs."""
+        measurements = (run for run in newest_first(self) if not self._explains(run))
+        return next(measurements, None) or self.find_run("")
+
+    def _explains(self, run: str) -> bool:
+        return any(plan.purpose == "explanation" for _, plan, _ in self.experiments(run))
 
     def _add_samples(self, dataset: str, samples: Sequence[Sample]) -> None:
         stored = "SELECT COUNT(*) FROM samples WHERE dataset = :dataset"

@@ -20,6 +20,7 @@ from pytest_crucible.records import (
     StoredCall,
     Unit,
 )
+from pytest_crucible.records.outcomes import STOP
 from pytest_crucible.records.reasoning import reasoning_text
 from pytest_crucible.records.serialize import canonical
 from pytest_crucible.store.database import Row, from_json
@@ -156,7 +157,7 @@ def load_exchanges(
     """
     of_samples = samples(store, plan.dataset_sha256, positions)
     numbers = range(len(plan.arms))
-    arms = [_arm_replies(store, experiment, number, positions, plan.draws(number), twin) for number in numbers]
+    arms = [arm_replies(store, experiment, number, positions, plan.draws(number), twin) for number in numbers]
     return [
         Exchange(
             position=position,
@@ -168,16 +169,16 @@ def load_exchanges(
     ]
 
 
-def _arm_replies(
-    store: RunStore, experiment: int, number: int, positions: Sequence[int], draws: Draws, twin: int
+def arm_replies(
+    store: RunStore, experiment: int, number: int, positions: Sequence[int], draws: Draws, twin: int = 0
 ) -> Mapping[int, list[ArmReply]]:
-    """Return an arm's replies by position, in the order of the repeats over all prompts."""
+    """Return an arm's replies by position, in the order of the repeats over all prompts. Pass a few hundred at a time."""
     by_position: dict[int, list[ArmReply]] = defaultdict(list)
 
     def add(
         position: int, repeat: int, state: OutcomeState, reason: str | None, detail: str | None, *rest: Any
     ) -> None:
-        text, latency_s, tokens = rest or ("", None, None)
+        text, latency_s, tokens, input_tokens, finish = rest or ("", None, None, None, None)
         by_position[position].append(
             ArmReply(
                 repeat=repeat,
@@ -186,6 +187,8 @@ def _arm_replies(
                 detail="; ".join(part for part in (reason, detail) if part),
                 latency_s=latency_s,
                 output_tokens=tokens,
+                input_tokens=input_tokens,
+                finish=finish or STOP,
             )
         )
 
@@ -194,7 +197,7 @@ def _arm_replies(
         where = f"{of_arm(twin)} AND position IN (:positions)"
         return _rows_of_arm(store, experiment, number, table, columns, where, positions=list(positions))
 
-    of_replies = f"failure, skipped, detail, {stored_text('replies')}, latency_s, output_tokens"
+    of_replies = f"failure, skipped, detail, {stored_text('replies')}, latency_s, output_tokens, input_tokens, finish"
     for position, repeat, failure, skipped, detail, *rest in read("replies", of_replies):
         state: OutcomeState = "failed" if failure else "skipped" if skipped else "answered"
         add(position, repeat, state, failure, detail, *rest)

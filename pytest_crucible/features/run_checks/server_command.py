@@ -11,10 +11,11 @@ import click
 
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.backends.limiting.limiter import Limiters
-from pytest_crucible.backends.openai.backend import OpenAIBackend, list_models, open_openai
-from pytest_crucible.backends.openai.settings import read_settings
+from pytest_crucible.backends.openai.backend import OpenAIBackend, open_openai
+from pytest_crucible.backends.openai.probe import server_adapter
 from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.commands.options import json_option, print_result
+from pytest_crucible.commands.server import server_options
 from pytest_crucible.features.run_checks.repeatability import (
     MOST_PROMPTS,
     SAMPLES,
@@ -24,7 +25,7 @@ from pytest_crucible.features.run_checks.repeatability import (
     prompts,
     settings,
 )
-from pytest_crucible.records import Adapter, Request
+from pytest_crucible.records import Request
 from pytest_crucible.records.errors import BackendError, SpecError
 from pytest_crucible.report.printable import aligned_lines
 from pytest_crucible.stats.number_format import with_interval
@@ -37,9 +38,7 @@ LEVEL = 0.95
 
 
 @click.command("calibrate")
-@click.option("--server", "url", metavar="URL", help="Base URL of an OpenAI-compatible server, up to /v1.")
-@click.option("--model", default="", metavar="NAME", show_default="the server's only one", help="Model of the server.")
-@click.option("--key-env", default="", metavar="NAME", help="Environment variable with the key.")
+@server_options
 @click.option("--prompts", "count", type=click.IntRange(1, MOST_PROMPTS), default=8, metavar="N", help="Prompts.")
 @click.option("--repeats", type=click.IntRange(min=2), default=8, metavar="N", help="Replies to each prompt, at least.")
 @click.option("--max-tokens", type=click.IntRange(min=1), default=128, metavar="N", help="Tokens of a reply, at most.")
@@ -52,7 +51,7 @@ def calibrate_server(
 
     At temperature 0, and with equal seeds at temperature 1; one at a time, and many at once. Exits 1 where replies differ.
     """
-    adapter = _server_adapter(url, model, key_env)
+    adapter = server_adapter(url, model, key_env)
     backend = open_openai(adapter, Path.cwd())
     # All requests may be open at once: how many the server sees is what is measured.
     context = BackendContext(limiters=Limiters(ordinary=concurrency))
@@ -79,23 +78,6 @@ def calibrate_server(
     }
     print_result([head, "", *result_lines(results)], document, as_json=as_json)
     return int(any(isinstance(result, Repeatability) and result.changed for result in results))
-
-
-def _server_adapter(url: str, model: str, key_env: str) -> Adapter:
-    """Return an adapter with these settings. Raises SpecError for a server whose model is not known."""
-    options = {"base_url": url, "model": model or "?", **({"api_key_env": key_env} if key_env else {})}
-    adapter = Adapter(name="server", backend="openai", options=options)
-    if model:
-        return adapter
-    names = list_models(read_settings(adapter, Path.cwd()))
-    if len(names) != 1:
-        listed = (
-            f"has {len(names)} models ({', '.join(names[:5])})"
-            if names
-            else "lists no models: is it the base URL of a running server?"
-        )
-        raise SpecError(f"--server {url} {listed}; add --model NAME")
-    return Adapter(name="server", backend="openai", options={**options, "model": names[0]})
 
 
 async def _try_server(backend: OpenAIBackend, max_tokens: int) -> None:

@@ -22,8 +22,9 @@ from pytest_crucible.records import (
 )
 from pytest_crucible.records.datasets import By, Field
 from pytest_crucible.records.plan import EQUAL_INPUTS, EqualInputs
+from pytest_crucible.report.plain_sentence import plain_sentence
 from pytest_crucible.report.plan_lines import announcement
-from pytest_crucible.report.verdicts import plain_sentence, sentence
+from pytest_crucible.report.verdicts import sentence
 from pytest_crucible.stats.interval import Interval
 
 
@@ -139,15 +140,38 @@ def test_a_metric_without_a_direction_is_neither_better_nor_worse():
 def test_several_comparisons_are_counted():
     better, worse, open_one = make_comparison(), make_comparison(-0.1, -0.2, -0.05), make_comparison(p=0.5)
     assert plain_sentence(run_of(better, worse, open_one, states=["met", "missed", "undecided"])) == (
-        "v2 is proven better than v1 in 1 of 3 comparisons and worse than v1 in 1 of 3 comparisons; "
+        "v2 is proven better than v1 in 1 of 3 comparisons and worse than v1 in 1 of 3 comparisons "
+        "(exact better by 12 points [8, 16], exact worse by 10 points [5, 20]); "
         "1 of 3 gates holds, 1 is missed, 1 is undecided."
     )
     assert plain_sentence(run_of(open_one, open_one, states=["met"] * 2)) == (
-        "In none of 2 comparisons is v2 proven better or worse than v1; both gates hold."
+        "In none of 2 comparisons is v2 proven better or worse than v1 "
+        "(exact better by 12 points [8, 16], exact better by 12 points [8, 16]); both gates hold."
     )
     other = replace(better, contrast=Contrast(metric="exact", baseline="v0"))
     assert plain_sentence(run_of(better, other)).startswith(
-        "The candidate is proven better than its baseline in 2 of 2 comparisons; "
+        "The candidate is proven better than its baseline in 2 of 2 comparisons (exact better by 12 points [8, 16], "
+    )
+
+
+def test_amounts_of_more_than_three_comparisons_are_counted():
+    many = plain_sentence(run_of(*[make_comparison(p=0.5)] * 5, states=["met"] * 5))
+
+    assert many.count("exact better by 12 points [8, 16]") == 3
+    assert " and 2 more); " in many
+
+
+def test_differences_without_a_direction_are_stated_without_a_verdict():
+    plan = make_plan(metrics=(MetricFacts(name="exact", kind="binary", low=0.0, high=1.0, is_directed=False),))
+    estimate = make_comparison(
+        -0.12, -0.16, -0.08, contrast=Contrast(metric="exact", baseline="v1", alternative="estimate")
+    )
+
+    assert plain_sentence(run_of(estimate, plan=plan, states=[])) == (
+        "v2 minus v1 is -12 points [-16, -8] on 198 samples (exact); no gate was decided."
+    )
+    assert plain_sentence(run_of(estimate, estimate, plan=plan, states=[])).startswith(
+        "Which direction is better is known of none of 2 metrics (exact -12 points [-16, -8], "
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from pytest_crucible.exports import write_csv, write_jsonl
+from pytest_crucible.exports.table_files import write_csv, write_jsonl
 from pytest_crucible.features.provenance.exports.rows import graph_rows, printable_table, step_rows
 from pytest_crucible.features.provenance.graph import Graph
 from pytest_crucible.features.provenance.timeline import Timeline

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.commands.runs import EXPORTS
-from pytest_crucible.exports import FORMATS, find_writer, write_csv, write_file, write_jsonl, write_parquet
+from pytest_crucible.commands.export import EXPORTS
+from pytest_crucible.exports.table_files import FORMATS, find_writer, write_csv, write_file, write_jsonl, write_parquet
 from pytest_crucible.features.cns3.antagonist_section import COLUMNS as FINDINGS
 from pytest_crucible.records import ExportTable
 from pytest_crucible.records.errors import SpecError

@@ -7,12 +7,11 @@ import csv
 import io
 import itertools
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from pytest_crucible.exports.files import open_whole
 from pytest_crucible.records import ColumnKind, ExportTable
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import to_plain
@@ -163,31 +162,5 @@ def find_writer(extension: str) -> Write:
 def write_file(table: ExportTable, path: Path) -> int:
     """Write the table and return the number of rows. The file is written completely or not at all. Raises SpecError."""
     write = find_writer(path.suffix.removeprefix("."))
-    # Beside the target, so that the replacement is atomic; with the process id, so that two exports share no draft.
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with draft.open("wb") as file:
-            count = write(table, file)
-        draft.replace(path)
-    except OSError as error:
-        raise SpecError(f"{str(path)!r} cannot be written: {error.strerror or error}") from error
-    finally:
-        with contextlib.suppress(OSError):
-            draft.unlink(missing_ok=True)
-    return count
-
-
-@dataclass(frozen=True, kw_only=True)
-class FurtherExport:
-    """Files of stored runs that are not tables. A row that a feature adds to `further_exports`."""
-
-    names: tuple[str, ...]
-    """What `--what` may be for them."""
-    noun: str
-    """What such a file is: a training set."""
-    tasks: tuple[str, ...]
-    """The names that an error suggests."""
-    options: tuple[Callable[[Any], Any], ...]
-    """Further options of the command, in the order of the help. Their defaults are None."""
-    write: Callable[..., tuple[list[str], Mapping[str, Any]]]
-    """Takes runs, store, output, name and the options that were given; returns the lines to print, and a JSON document."""
+    with open_whole(path) as file:
+        return write(table, file)

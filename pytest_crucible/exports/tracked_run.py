@@ -1,0 +1,68 @@
+"""A run for experiment trackers: its parameters, numbers, and verdicts as tags."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from pytest_crucible.exports.results import RunResults, as_text
+from pytest_crucible.records import Analysis, Run, experiment_name
+
+
+def parameters(run: Run) -> dict[str, str]:
+    """Return what the run depended on: its seed and error rate, its datasets and arms."""
+    plans = [analysis.plan for analysis in run.experiments]
+    arms = {arm.name: arm for plan in plans for arm in plan.arms}
+    return {
+        "crucible_run": run.id,
+        "seed": str(run.seed),
+        "alpha": str(run.alpha),
+        **{f"{experiment_name(plan.nodeid)}.dataset": f"{plan.dataset} sha256 {plan.dataset_sha256}" for plan in plans},
+        **{f"{name}.adapter": f"{arm.adapter} {arm.identity}".strip() for name, arm in arms.items()},
+        **{f"{name}.{key}": as_text(value) for name, arm in arms.items() for key, value in arm.parameters.items()},
+    }
+
+
+def numbers(run: Run) -> dict[str, float]:
+    """Return each estimate and difference with the ends of its interval, n and lost. What is infinite or unknown is left out."""
+    pairs = (pair for analysis in run.experiments for pair in (*_estimates(analysis), *_differences(analysis)))
+    return {name: float(value) for name, value in pairs if value is not None and math.isfinite(value)}
+
+
+def _estimates(analysis: Analysis) -> Iterator[tuple[str, float | None]]:
+    targets = [result.estimate for result in analysis.targets if result.estimate.statistic != "mean"]
+    for estimate in (*analysis.estimates, *targets):
+        metric = estimate.metric if estimate.statistic == "mean" else f"{estimate.statistic}({estimate.metric})"
+        name = f"{experiment_name(analysis.plan.nodeid)}.{estimate.arm}.{metric}"
+        low, high = (None, None) if estimate.interval is None else (estimate.interval.low, estimate.interval.high)
+        yield from ((name, estimate.value), (f"{name}.low", low), (f"{name}.high", high))
+        yield from ((f"{name}.n", estimate.n), (f"{name}.lost", estimate.lost))
+
+
+def _differences(analysis: Analysis) -> Iterator[tuple[str, float | None]]:
+    """Yield candidate minus baseline, positive where it is better; of a ratio, candidate over baseline."""
+    for pair in analysis.comparisons:
+        subject = pair.contrast.subject(pair.candidate)
+        name = f"{experiment_name(analysis.plan.nodeid)}.{subject}"
+        value, interval = (
+            (pair.difference, pair.interval) if pair.ratio is None else (pair.ratio.value, pair.ratio.interval)
+        )
+        low, high = (None, None) if interval is None else (interval.low, interval.high)
+        yield from ((name, value), (f"{name}.low", low), (f"{name}.high", high))
+        yield from ((f"{name}.n", pair.pairs), (f"{name}.lost", pair.lost))
+
+
+def verdict_tags(run: Run) -> dict[str, str]:
+    """Return subject -> state of each verdict, and whether it is proven."""
+    return {
+        f"{experiment_name(verdict.nodeid)}: {verdict.subject}": (
+            "error in the suite" if verdict.suite_error else f"{verdict.state}{', proven' if verdict.proven else ''}"
+        )
+        for verdict in run.verdicts
+    }
+
+
+def columns_of(results: RunResults) -> tuple[Mapping[str, str], list[list[object]]]:
+    """Return the kinds of the columns of the run's observations, and their rows."""
+    table = results.observations()
+    return table.columns, [list(row) for row in table.rows]

@@ -1,0 +1,128 @@
+"""`crucible init`: writes a first suite, and runs five samples of it."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from pytest_crucible.adapters.config import read_adapters
+from pytest_crucible.backends.openai.probe import server_adapter, try_server
+from pytest_crucible.commands.options import field_option, load_dataset, parse_field
+from pytest_crucible.commands.server import server_options
+from pytest_crucible.features.init import questions
+from pytest_crucible.features.init.data_file import SuiteData, choose_metric, example_rows, first_row, guess_fields
+from pytest_crucible.features.init.reply_sources import ReplySource, embedded_source, results_source, server_source
+from pytest_crucible.features.init.suite_files import ADAPTERS, TEST, WORKFLOW, FirstSuite, check_absent, write_files
+from pytest_crucible.importers.formats import read_results
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.runs.plugins import importers
+from pytest_crucible.runs.run_store import project_root
+
+# Few enough to be cheap, enough to see that replies are scored.
+FIRST = 5
+INTERRUPTED = 2
+
+
+@click.command("init")
+@server_options
+@click.option(
+    "--results", type=click.Path(path_type=Path), metavar="FILE", help="Results of another harness: use its replies."
+)
+@click.option("--data", metavar="FILE", help="Samples: .jsonl, .json, .csv, .tsv or .parquet, or a built-in dataset.")
+@field_option
+def init(
+    url: str | None, model: str, key_env: str, results: Path | None, data: str | None, fields: Sequence[str]
+) -> int:
+    """Write crucible.toml, a test and a CI workflow into this folder, and run five samples.
+
+    Replies come from --server or --results, or without both from the small model in this package. On a terminal, what no
+    option names is asked for. Nothing is overwritten, and nothing is written before a server has replied.
+    """
+    _check_place()
+    if url and results:
+        raise SpecError("--server and --results are two sources of replies: write one of them")
+    asks = questions.is_interactive() and not (url or results)
+    if asks:
+        url, results = questions.ask_source()
+    if asks and url:
+        key_env, model = key_env or questions.ask_key(), model or questions.ask_model()
+    source = _source(url, model, key_env, results)
+    if data and source.rows:
+        raise SpecError("--results has samples of its own: leave --data out")
+    if asks and not data and not source.rows:
+        data = questions.ask_data()
+    suite_data = _read_data(data, fields, asks=asks) if data else SuiteData.of_rows(source.rows or example_rows())
+    suite = FirstSuite(source=source, data=suite_data, metric=choose_metric(suite_data.expected))
+    write_files(suite.files())
+    click.echo(f"wrote {', '.join(suite.files())}")
+    click.echo(f"metric {suite.metric.name}: {suite.metric.reason}")
+    status = _run_first(suite.baseline)
+    click.echo("\n".join(_next_lines(suite)))
+    return status
+
+
+def _check_place() -> None:
+    """Raise SpecError where a suite exists, or where pytest would not read a new one."""
+    check_absent([ADAPTERS, TEST, WORKFLOW])
+    root = project_root()
+    if root != Path.cwd():
+        raise SpecError(f"pytest's root directory is {root}, and it reads {ADAPTERS} there: run crucible init there")
+    adapters = read_adapters(root)
+    if adapters:
+        named = ", ".join(sorted(adapters))
+        raise SpecError(f"pyproject.toml has adapters ({named}), which {ADAPTERS} would hide: add to those")
+
+
+def _source(url: str | None, model: str, key_env: str, results: Path | None) -> ReplySource:
+    if results:
+        return results_source(read_results(results, readers=importers()))
+    if not url:
+        return embedded_source()
+    adapter = server_adapter(url, model, key_env)
+    try_server(adapter)
+    return server_source(adapter)
+
+
+def _read_data(name: str, fields: Sequence[str], *, asks: bool) -> SuiteData:
+    """Return the samples of a file, and show its fields. Raises DatasetError."""
+    names = dict(map(parse_field, fields))
+    if Path(name).exists():
+        row = first_row(Path(name))
+        click.echo("\n".join([f"{name} has these fields:", *questions.field_lines(row)]))
+        names = names or (questions.ask_fields(row, guess_fields(row)) if asks else guess_fields(row))
+    samples, _ = load_dataset(name, [f"{ours}={theirs}" for ours, theirs in names.items()])
+    click.echo(f"{len(samples):,} samples: {', '.join(f'{ours} = {theirs}' for ours, theirs in names.items())}")
+    renamed = {ours: theirs for ours, theirs in names.items() if ours != theirs}
+    return SuiteData(name=name, fields=renamed, expected=[sample.expected for sample in samples])
+
+
+def _run_first(adapter: str) -> int:
+    """Run the first samples and return pytest's exit status."""
+    stages = ["-o", f"crucible_stages=first: {FIRST}, all", "--crucible-until=first"]
+    arguments = [TEST, f"--crucible-adapter={adapter}", *stages]
+    # pytest writes to the same output, after what was buffered.
+    click.echo(f"\n{FIRST} samples: pytest {shlex.join(arguments)}\n")
+    sys.stdout.flush()
+    process = subprocess.Popen([sys.executable, "-m", "pytest", *arguments])
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        # The session has the signal, too: it stores what it has, and says so.
+        process.wait()
+        return INTERRUPTED
+
+
+def _next_lines(suite: FirstSuite) -> Iterator[str]:
+    count = len(suite.data.expected)
+    yield ""
+    if suite.candidate:
+        yield f"compare two adapters on all {count:,} samples:"
+        yield f"  pytest --crucible-adapter={suite.candidate} --compare={suite.baseline}"
+    else:
+        yield f"compare another adapter with {suite.baseline} on all {count:,} samples:"
+        yield f"  pytest --crucible-adapter=openai+http://HOST/v1#MODEL --compare={suite.baseline}"
