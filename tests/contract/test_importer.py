@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from run_sizes import choose_examples
 
 from pytest_crucible.importers.formats import READERS, read, read_results
-from pytest_crucible.importers.results import Source, open_source
+from pytest_crucible.importers.results import Source
+from pytest_crucible.importers.sources import open_source
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.runs.imported import ImportedRun, ImportOptions, group_tasks
 
