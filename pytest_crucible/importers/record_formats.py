@@ -148,7 +148,7 @@ class RecordReader:
         for path in self.fields["scores"]:
             before, star, after = path.partition("*")
             if not star:
-                yield path.rpartition(".")[2], _measured(find(record, path))
+                yield path.rpartition(".")[2], _as_score(find(record, path))
                 continue
             for name, part in _named_parts(find(record, before.removesuffix("."))):
                 if isinstance(part, Mapping) and part.get(self.fields.get("failed")):
@@ -208,10 +208,10 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         for part, inner in value.items():
             yield from _flat(f"{name}.{part}", inner)
     else:
-        yield name, None if isinstance(value, str | list) else _measured(value)
+        yield name, None if isinstance(value, str | list) else _as_score(value)
 
 
-def _measured(value: Any) -> Value | str:
+def _as_score(value: Any) -> Value | str:
     """Return a number; for a value that is not one, why."""
     parsed = cell_value(value) if value is None or isinstance(value, bool | int | float) else None
     return MISSING if parsed is None else parsed

@@ -85,7 +85,7 @@ def read_lighteval_run(source: Source) -> Mapping[str, Any]:
     run = read_beside(output.parent / "results" / model / f"results_{folder.name}.json")
     tasks = run.get("config_tasks") or {}
     metrics = [metric for task in tasks.values() for metric in _metrics(task)]
-    facts = {name: _directed(name, up) for metric in metrics for name, up in _directions(metric)}
+    facts = {name: _facts_with(name, up) for metric in metrics for name, up in _directions(metric)}
     return {"arm": str(model), "facts": facts, "weights": {"model": str(model)}}
 
 
@@ -105,7 +105,7 @@ def _directions(metric: Mapping[str, Any]) -> list[tuple[str, bool]]:
     ]
 
 
-def _directed(name: str, up: bool) -> MetricFacts:
+def _facts_with(name: str, up: bool) -> MetricFacts:
     facts = facts_by_name(name)
     return MetricFacts(name=name, direction="higher" if up else "lower", low=facts.low, high=facts.high)
 

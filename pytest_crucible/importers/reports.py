@@ -85,11 +85,11 @@ def _deepeval_facts(measured: Iterable[Mapping[str, Any]]) -> dict[str, MetricFa
 
 def _deepeval_fact(name: str, measured: Sequence[Mapping[str, Any]]) -> MetricFacts:
     # A case may fail on the good side for another reason than its score; it does not pass on the bad side.
-    shown = _directions(measured, passed=True) or _directions(measured, passed=False)
-    if len(shown) == 1:
-        return MetricFacts(name=name, direction=shown.pop(), low=0.0, high=1.0)
+    directions = _directions(measured, passed=True) or _directions(measured, passed=False)
+    if len(directions) == 1:
+        return MetricFacts(name=name, direction=directions.pop(), low=0.0, high=1.0)
     # Cases that contradict each other are stronger than the name.
-    return replace(facts_by_name(name), low=0.0, high=1.0, is_directed=is_known(name) and not shown)
+    return replace(facts_by_name(name), low=0.0, high=1.0, is_directed=is_known(name) and not directions)
 
 
 def _directions(measured: Sequence[Mapping[str, Any]], *, passed: bool) -> set[Direction]:

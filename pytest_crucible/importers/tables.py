@@ -390,14 +390,14 @@ def _arms(
 
 
 def _rows(source: Source) -> Sequence[tuple[int, Mapping[str, Any]]]:
-    document = _unpacked(source.document) if isinstance(source.document, dict) else source.document
+    document = _table_rows(source.document) if isinstance(source.document, dict) else source.document
     if source.rows is not None:
         return source.rows
     is_list = isinstance(document, list) and all(isinstance(row, dict) for row in document)
     return list(enumerate(document, start=1)) if is_list else []
 
 
-def _unpacked(document: Mapping[str, Any]) -> Any:
+def _table_rows(document: Mapping[str, Any]) -> Any:
     """Return the rows of a table as W&B, MLflow and `to_json` of pandas write it; None for another document.
 
     That is names and rows, or a mapping of rows by number for each column.

@@ -86,7 +86,8 @@ def test_the_samples_of_two_files_are_paired_and_compared(harness):
     ]
 
     assert all(len(task.arms) == 2 and len(task.samples) >= 7 for task in group_tasks(files))
-    assert comparison.pairs + comparison.lost == len(run.tasks[0].samples)
+    # A sample of which a repeat is lost is still compared.
+    assert comparison.pairs <= len(run.tasks[0].samples) <= comparison.pairs + comparison.lost
     assert comparison.pairs >= 7
 
 

@@ -56,11 +56,11 @@ def write_files(tool: Tool, folder: Path) -> str:
     else:
         venv.create(folder / "env", with_pip=True)
         _run(python, "-m", "pip", "install", "--quiet", *tool.packages)
-    made = folder / "made"
-    made.mkdir()
-    script = shutil.copy(FILES / tool.script, made)
+    output = folder / "made"
+    output.mkdir()
+    script = shutil.copy(FILES / tool.script, output)
     program = "bash" if script.endswith(".sh") else python
-    _run(program, script, *(str((FILES / argument).resolve()) for argument in tool.arguments), cwd=made)
+    _run(program, script, *(str((FILES / argument).resolve()) for argument in tool.arguments), cwd=output)
     names = [re.split(r"[\[<>=]", package)[0] for package in tool.packages]
     code = "import sys, importlib.metadata as m; print(', '.join(f'{n} {m.version(n)}' for n in sys.argv[1:]))"
     return _run(python, "-c", code, *names).strip()
@@ -78,7 +78,8 @@ def main() -> int:
     lines: list[str] = []
     for tool in TOOLS.values():
         if not options.tools or tool.name in options.tools:
-            for line in renew(tool) if options.renew else check(tool):
+            # Without a script, files that were left by a tool once.
+            for line in renew(tool) if options.renew and tool.script else check(tool):
                 print(line, flush=True)
                 lines.append(line)
     if not options.renew:

@@ -1,4 +1,4 @@
-"""What is read of a tool's file, in the words of `tools.toml`."""
+"""Tools with their files, and summaries of these files in the words of `tools.toml`."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def summary_of(path: Path) -> dict[str, Any]:
 def _lost(arm: Results) -> int:
     """Return the number of replies and of single scores that are lost."""
     missing = 0 if arm.has_uneven_repeats else len({*arm.planned, *(row.sample for row in arm.rows)}) * arm.repeats
-    return sum(bool(row.error) + len(row.lost) for row in arm.rows) + max(0, missing - len(arm.rows))
+    return sum(1 if row.error else len(row.lost) for row in arm.rows) + max(0, missing - len(arm.rows))
 
 
 def _metrics(arm: Results) -> dict[str, str]:

@@ -31,4 +31,4 @@ def test_each_direction_has_a_source(tool, name):
 def test_every_script_belongs_to_a_tool():
     scripts = {path.name for path in FILES.iterdir() if path.name.startswith("make_")}
 
-    assert {tool.script for tool in TOOLS.values()} == scripts
+    assert {tool.script for tool in TOOLS.values()} - {""} == scripts

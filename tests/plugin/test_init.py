@@ -141,7 +141,10 @@ def test_adapters_of_pyproject_would_be_hidden(folder, capsys):
         (("--data", "gone.csv"), "dataset 'gone.csv' does not exist"),
         (("--data", "broken.jsonl"), "line 1 of broken.jsonl "),
         (("--data", "texts.jsonl"), "line 1 of texts.jsonl has no 'input'"),
-        (("--data", "texts.jsonl", "--field", "input=body", "--field", "colour=x"), "--field input=body --field colour=x maps ['colour']"),
+        (
+            ("--data", "texts.jsonl", "--field", "input=body", "--field", "colour=x"),
+            "--field input=body --field colour=x maps ['colour']",
+        ),
     ],
 )
 def test_invalid_arguments_are_one_sentence_and_nothing_is_written(folder, capsys, arguments, sentence):

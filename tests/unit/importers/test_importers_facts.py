@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.importers.metric_facts import Declared, metric_facts, spelling, with_our_names
+from pytest_crucible.importers.metric_facts import Declared, is_known, metric_facts, spelling, with_our_names
 from pytest_crucible.importers.results import ImportedFile, Results, Row, number_repeats
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import MetricFacts
@@ -33,7 +33,7 @@ def facts(values, name="m", declared=None, **more):
     [
         ("accuracy", [0.0, 1.0], ("binary", "higher", 0, 1)),
         ("Answer_Relevancy", [0.3, 1.0], ("bounded", "higher", 0, 1)),
-        ("exact_match.strict-match", [1.0, 0.0], ("binary", "higher", 0, 1)),
+        ("judge.accuracy", [1.0, 0.0], ("binary", "higher", 0, 1)),
         ("latency_ms", [0.5, 120.0], ("positive", "lower", 0, math.inf)),
         ("toxicity", [0.2, 0.9], ("positive", "lower", 0, math.inf)),
         ("f1", [0.0, 87.5], ("unbounded", "higher", -math.inf, math.inf)),
@@ -41,6 +41,11 @@ def facts(values, name="m", declared=None, **more):
 )
 def test_known_names_give_direction_and_bounds_unless_values_break_them(name, values, expected):
     assert facts(values, name) == (expected, [])
+
+
+def test_a_part_of_a_scorer_with_a_known_name_has_no_direction():
+    assert not is_known("match.length")
+    assert is_known("match.latency_ms")
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ from collections import Counter
 import pytest
 from imported_files import find, find_row, read_arm, read_changed
 
-from pytest_crucible.importers.formats import READERS, read
+from pytest_crucible.importers.formats import READERS, find_harness, read
 from pytest_crucible.importers.results import Results
+from pytest_crucible.importers.sources import open_source
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.runs.imported import ImportedRun, ImportOptions
 
@@ -95,7 +96,7 @@ def test_a_file_has_its_harness_version_task_arms_and_repeats(pattern, tmp_path)
     renamed.write_bytes(find(pattern).read_bytes())
 
     # A file is recognised by its content.
-    assert read(renamed).harness == harness
+    assert find_harness(open_source(renamed), READERS) == harness
     assert (imported.harness, imported.version) == (harness, version)
     assert [results.arm for results in imported.results] == arms
     assert {(results.task, results.repeats) for results in imported.results} == {(task, repeats)}
