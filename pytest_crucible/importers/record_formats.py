@@ -22,6 +22,7 @@ from pytest_crucible.importers.results import (
     number_repeats,
 )
 from pytest_crucible.records import MetricFacts, Reply, Value
+from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import canonical
 
 _DOCUMENT = "document"
@@ -59,7 +60,11 @@ class RecordReader:
         return isinstance(first, Mapping) and all(_has(first, path) for path in self.fields["has"])
 
     def read(self, source: Source, columns: Mapping[str, str]) -> ParsedFile:
-        """Return the arms of the file. Repeats are those that it numbers or declares, or else recurring samples."""
+        """Return the arms of the file. Repeats are those that it numbers or declares, or else recurring samples.
+
+        Raises SpecError for a record without the fields of the format.
+        """
+        self._check(source)
         records = [self.prepare({**record, _DOCUMENT: source.document}) for record in self._records(source)]
         values = {pair[0]: [] for record in records for pair in self._scores(record)}
         for name, value in (pair for record in records for pair in self._scores(record)):
@@ -79,6 +84,15 @@ class RecordReader:
             if name not in metrics
         ]
         return ParsedFile(version=self._text(records[0], "version"), results=results, notes=notes)
+
+    def _check(self, source: Source) -> None:
+        for number, record in enumerate(self._records(source), start=1):
+            missing = [path for path in self.fields["has"] if not (isinstance(record, Mapping) and _has(record, path))]
+            if missing:
+                raise SpecError(
+                    f"record {number} of {source.path} has no {missing[0]!r}, as records of {self.name} have: give a file of one "
+                    "format and version"
+                )
 
     def _records(self, source: Source) -> Sequence[Record]:
         if "rows" not in self.fields:

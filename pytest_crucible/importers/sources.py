@@ -45,7 +45,8 @@ def open_source(path: Path) -> Source:
         if head.startswith(b"PAR1"):
             return Source(path=path, sha256=digest, rows=list(_plain_rows(read_parquet(path))))
         _refuse_binary(path, head)
-        if ending(path) in _DELIMITED:
+        # A document of JSON under another name is no table: no column's name begins so.
+        if ending(path) in _DELIMITED and head.lstrip()[:1] not in (b"{", b"["):
             return Source(path=path, sha256=digest, rows=list(FORMATS[ending(path)].read(path)))
         return _json(path, digest)
     except DatasetError as error:
@@ -186,8 +187,7 @@ def _json(path: Path, digest: str) -> Source:
                 f"{path} is neither JSON nor JSON lines ({error}): it may be incomplete: write it again"
             ) from error
         return Source(path=path, sha256=digest, rows=rows)
-    # Of one line only.
-    if path.name.endswith(_LINES) and isinstance(document, dict):
+    if path.name.endswith(_LINES) and isinstance(document, dict) and "\n" not in text.strip():
         return Source(path=path, sha256=digest, rows=[(1, document)])
     return Source(path=path, sha256=digest, document=document)
 

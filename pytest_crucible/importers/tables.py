@@ -134,6 +134,8 @@ def recognises_table(source: Source) -> bool:
 
 def read_table(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     """Return the arms of a table. Raises SpecError for a table without a column of sample ids or of scores."""
+    if not columns and (sentence := foreign_name(source)):
+        raise SpecError(sentence)
     rows = _rows(source)
     has = list(dict.fromkeys(name for _, row in rows for name in row))
     role = roles(has, columns)
@@ -145,8 +147,7 @@ def read_table(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     role = _with_inputs(rows, role, columns)
     if "sample" not in role:
         raise SpecError(
-            foreign_name(source)
-            or f"{source.path} has no column of sample ids (it has {', '.join(has)}): name it with --column sample=NAME, or number "
+            f"{source.path} has no column of sample ids (it has {', '.join(has)}): name it with --column sample=NAME, or number "
             f"rows that are samples of their own with --column sample={NUMBERED}"
         )
     table = _Table(source, role)
@@ -302,8 +303,7 @@ class _Table:
         """Return the cell of a role that names something. Raises SpecError for an object or a list, which is no name."""
         if isinstance(row.get(self.role.get(role, "")), dict | list):
             raise SpecError(
-                foreign_name(self.source)
-                or f"line {line} of {self.source.path} has an object or a list in {self.role[role]!r}, the column of the {role}: "
+                f"line {line} of {self.source.path} has an object or a list in {self.role[role]!r}, the column of the {role}: "
                 f"name a column of plain values with --column {role}=NAME"
             )
         return self._cell(row, role)
