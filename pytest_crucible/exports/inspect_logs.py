@@ -31,8 +31,9 @@ def write_inspect(results: RunResults, folder: Path | None) -> Iterator[Written]
     """Write a log for each arm, and yield what was written. Raises SpecError."""
     target = require_folder(folder, "inspect")
     for arm in results.arms():
-        path = target / f"{arm.started[:19].replace(':', '-')}_{safe_name(arm.task)}_{safe_name(arm.arm.name)}.eval"
-        yield _write_log(arm, path)
+        # The viewer takes the name apart at underscores.
+        parts = (arm.started[:19].replace(":", "-"), arm.task, arm.arm.name)
+        yield _write_log(arm, target / f"{'_'.join(safe_name(part).replace('_', '-') for part in parts)}.eval")
 
 
 def _write_log(arm: ArmResults, path: Path) -> Written:
@@ -69,7 +70,8 @@ def _spec(arm: ArmResults) -> Json:
         "run_id": _id(arm.run),
         "created": arm.started,
         "task": arm.task,
-        "task_id": _id(arm.plan.nodeid),
+        # One id of two arms would make the second a retry of the first.
+        "task_id": _id(arm.key),
         "task_version": 0,
         "task_file": arm.plan.path,
         "task_attribs": {},

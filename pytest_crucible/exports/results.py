@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from pytest_crucible.records import Arm, Estimate, ExportTable, MetricFacts, Plan, Run, Sample, Value, experiment_name
+from pytest_crucible.records import Arm, Estimate, MetricFacts, Plan, Run, Sample, Value, experiment_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,6 @@ class RunResults:
     arms: Callable[[], Iterable[ArmResults]]
     html: Callable[[], str]
     """Renders the HTML report."""
-    observations: Callable[[], ExportTable]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

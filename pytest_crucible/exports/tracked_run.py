@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from pytest_crucible.exports.results import RunResults, as_text
+from pytest_crucible.exports.results import RunResults, SampleResult, as_text
 from pytest_crucible.records import Analysis, Run, experiment_name
 
 
@@ -62,7 +62,24 @@ def verdict_tags(run: Run) -> dict[str, str]:
     }
 
 
-def columns_of(results: RunResults) -> tuple[Mapping[str, str], list[list[object]]]:
-    """Return the kinds of the columns of the run's observations, and their rows."""
-    table = results.observations()
-    return table.columns, [list(row) for row in table.rows]
+COLUMNS = ("run", "experiment", "arm", "sample", "group", "repeat", "metric", "value", "label", "lost", "reason")
+"""Those of `crucible export --what observations` that a table of scores needs to be read again."""
+
+
+def score_rows(results: RunResults) -> list[tuple[object, ...]]:
+    """Return a row for each score as it counts, and for each lost one with the reason; a lost reply has no metric."""
+    return [
+        (arm.run, arm.plan.nodeid, arm.arm.name, result.sample.id, result.sample.cluster, result.repeat, *score)
+        for arm in results.arms()
+        for result in arm.read()
+        for score in _scores(result)
+    ]
+
+
+def _scores(result: SampleResult) -> Iterator[tuple[object, ...]]:
+    if result.error:
+        yield (None, None, None, "error", result.error)
+    for name, value in result.scores.items():
+        yield (name, None, value, None, None) if isinstance(value, str) else (name, float(value), None, None, None)
+    for name, why in result.lost.items():
+        yield (name, None, None, "scorer", why)

@@ -17,7 +17,6 @@ from pytest_crucible.runs.reporters import html_report
 from pytest_crucible.store.experiments import StoredExperiment, load_experiment
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.samples import arm_replies
-from pytest_crucible.store.tables import observations
 
 # Samples whose replies are in memory at a time.
 _PART = 500
@@ -30,7 +29,6 @@ def load_results(store: RunStore, run_id: str) -> RunResults:
         run=run,
         arms=partial(_arms, store, run),
         html=partial(html_report, run),
-        observations=partial(observations, store, run_id),
     )
 
 

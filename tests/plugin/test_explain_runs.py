@@ -151,6 +151,7 @@ def test_an_explanation_is_never_a_baseline(model, crucible):
     latest.stdout.fnmatch_lines(["score: random vs run:latest*"])
     refused = model.run("--crucible-adapter=random", f"--compare=run:{explained}")
     model.refuses(refused, "*explains replies to changed prompts: compare with a run that has all of them")
+    assert [run["explains"] for run in json.loads(listed)] == [False, True, False]
     status, shown, _ = crucible("show", explained)
     assert (status, "q1, exact, score: 0.80 with the whole prompt" in shown) == (0, True)
 

@@ -13,6 +13,7 @@ import pytest
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.analyse.analysis import score_table
+from pytest_crucible.features.explanation.choice import KINDS
 from pytest_crucible.features.explanation.cost import cost_text
 from pytest_crucible.features.explanation.first_requests import FirstRequest, find_first_request
 from pytest_crucible.features.explanation.records import VARIANT, Explanation, subject_of
@@ -104,7 +105,7 @@ class ExplainedExperiment:
             sample=sample,
             kind=kind,
             segments=tuple(prompt.segments for prompt in prompts),
-            messages=len(prompts[0].messages),
+            lengths=tuple(len(text or "") for _, text in prompts[0].messages),
             sets=sets,
             planned=len(sets.masks),
             calls=calls,
@@ -222,11 +223,17 @@ def _check_segments(sample: str, kind: str, prompts: Sequence[Prompt], names: Se
             f"{sample} has other segments for each arm ({kind}: {pairs}), which cannot be compared; leave out --compare"
         )
     if counts[0] < 2:
-        finer = {"message": "paragraph", "paragraph": "sentence"}.get(kind, "FILE:function")
         many = "one segment" if counts[0] else "no segment"
         raise SpecError(
-            f"{sample} has {many} ({kind}), so there is nothing to compare; use --crucible-segments={finer}"
+            f"{sample} has {many} ({kind}), so there is nothing to compare; use --crucible-segments={_finer_kind(prompts)}"
         )
+
+
+def _finer_kind(prompts: Sequence[Prompt]) -> str:
+    """Return the built-in segments of which each prompt has several, or else those of a function of the suite."""
+    messages = [[{"content": text} for _, text in prompt.messages] for prompt in prompts]
+    fits = (kind for kind in KINDS if all(len(find_finder(kind, ())[0](each)) > 1 for each in messages))
+    return next(fits, "FILE:function")
 
 
 def _is_random(request: FirstRequest, opened: OpenedArm) -> bool:

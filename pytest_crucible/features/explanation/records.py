@@ -25,8 +25,8 @@ class Explanation:
     """The option `--crucible-segments`."""
     segments: tuple[tuple[Segment, ...], ...]
     """By arm: where the segments are in its first request."""
-    messages: int
-    """The number of messages in the first request."""
+    lengths: tuple[int, ...]
+    """Of the texts of the messages in the candidate's first request; 0 for one without a text."""
     sets: SetPlan
     """What is requested. Sets that followed from scores come last."""
     planned: int

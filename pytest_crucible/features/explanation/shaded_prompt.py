@@ -21,11 +21,12 @@ A_SEGMENT = 1_000
 def shaded_prompts(
     explanation: Explanation, arms: Sequence[str], results: Sequence[MetricResult], prompt: Any
 ) -> Iterator[MarkedText]:
-    """Yield the prompt once for each metric and arm; none without a stored prompt."""
-    if prompt is None:
-        return
+    """Yield the prompt once for each metric and arm; none where no texts are stored, or redacted ones of other lengths."""
     # Before them may be the system prompt of the adapter, which always stays.
-    messages = read_messages(prompt)[-explanation.messages :]
+    messages = [] if prompt is None else read_messages(prompt)[-len(explanation.lengths) :]
+    texts = [message.get("content") for message in messages]
+    if tuple(len(text) if isinstance(text, str) else 0 for text in texts) != explanation.lengths:
+        return
     for result in results:
         for name, attribution in zip(arms, result.arms, strict=True):
             values = [0.0 if math.isnan(value) else float(value) for value in attribution.shapley]

@@ -72,11 +72,21 @@ def permutation_importance(
     check_count(inputs.where, "repeats", repeats, 1)
     inspection = load_package(inputs.where, "sklearn.inspection", "scikit-learn")
     estimator, scorer = as_estimator(inputs.predict), _read_scorer(inputs.where, scoring)
+    score = _score(inputs, estimator, scorer, observed, scoring)
     result = inspection.permutation_importance(
         estimator, inputs.rows, observed, scoring=scorer, n_repeats=repeats, random_state=inputs.seed
     )
-    score = float(scorer(estimator, inputs.rows, observed))
     return Importances(names=inputs.names, losses=np.asarray(result.importances), score=score)
+
+
+def _score(inputs: Inputs, estimator: Any, scorer: Any, observed: Array, scoring: Any) -> float:
+    try:
+        return float(scorer(estimator, inputs.rows, observed))
+    except AttributeError as error:  # a scorer of classes, which calls predict_proba
+        raise SpecError(
+            f"{inputs.where}: scoring is {scoring!r}, which scores classifiers; write one for numbers, such as "
+            "'neg_mean_squared_error', or a function of estimator, rows and outcomes"
+        ) from error
 
 
 def _read_outcomes(inputs: Inputs, outcomes: Any) -> Array:

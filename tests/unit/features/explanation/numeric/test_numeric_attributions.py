@@ -44,7 +44,7 @@ def shapley(predict, row, background):
     return values
 
 
-@pytest.mark.slow  # shap compiles parts of itself
+@pytest.mark.slow  # shap takes seconds to import
 class TestShap:
     @pytest.fixture(autouse=True)
     def _needs_shap(self):
@@ -72,7 +72,25 @@ class TestShap:
         shap = pytest.importorskip("shap")
         theirs = shap.ExactExplainer(mixture, shap.maskers.Independent(BACKGROUND))(ROWS, silent=True)
 
-        assert explain.shap(mixture, ROWS, background=BACKGROUND).values == pytest.approx(theirs.values, abs=1e-12)
+        assert explain.shap(mixture, ROWS, background=BACKGROUND).values == pytest.approx(theirs.values, abs=1e-9)
+
+    def test_constant_and_single_features_are_exact(self):
+        ones, background = np.ones((1, 3)), np.column_stack([BACKGROUND[:, :2], np.ones(30)])
+        single = explain.shap(lambda rows: rows[:, 0] ** 2, [[3.0]], background=[[1.0], [2.0]])
+
+        assert explain.shap(additive, ones, background=background).values[0, 2] == pytest.approx(0, abs=1e-12)
+        assert explain.shap(additive, ones, background=ones).values.tolist() == [[0, 0, 0]]
+        assert single.values.tolist() == [[pytest.approx(6.5)]]
+
+    def test_ten_features_are_exact(self):
+        rows, background = RNG.normal(size=(1, 10)), RNG.normal(size=(4, 10))
+        result = explain.shap(
+            lambda table: np.prod(table[:, :3], axis=1) + table.sum(axis=1), rows, background=background
+        )
+        right = np.array(shapley(lambda table: np.prod(table, axis=1), rows[0, :3], background[:, :3]))
+
+        assert result.is_exact
+        assert result.values[0] - (rows - background.mean(axis=0))[0] == pytest.approx([*right, *[0.0] * 7], abs=1e-9)
 
     def test_every_row_of_a_large_background_counts(self):
         background = RNG.normal(size=(400, 3))

@@ -32,7 +32,7 @@ def call(function, predict, rows, **settings):
 
 NEEDED = {explain.shap: "shap", **dict.fromkeys([explain.pdp, explain.ice, explain.permutation_importance], "sklearn")}
 FUNCTIONS = [
-    pytest.param(explain.shap, marks=pytest.mark.slow),  # it compiles parts of itself
+    pytest.param(explain.shap, marks=pytest.mark.slow),  # its package takes seconds to import
     *(explain.pdp, explain.ice, explain.permutation_importance, explain.lime, explain.ale, explain.h_statistic),
 ]
 functions = pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)

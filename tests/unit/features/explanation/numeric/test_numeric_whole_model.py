@@ -78,6 +78,7 @@ class TestPermutationImportance:
             ([math.nan, *OUTCOMES[1:]], {}, "outcomes has NaN or an infinite value; fill or drop such rows"),
             (["yes"] * 60, {}, "outcomes has values that are not numbers; code classes as 0 and 1"),
             (OUTCOMES, {"scoring": "best"}, "scoring is 'best'; expected a scorer of scikit-learn, such as"),
+            (OUTCOMES, {"scoring": "roc_auc"}, "scoring is 'roc_auc', which scores classifiers; write one for numbers"),
             (OUTCOMES, {"repeats": 0}, "repeats is 0; expected a whole number from 1 on"),
         ],
     )
@@ -108,6 +109,19 @@ class TestHStatistic:
 
         expected = [h_by_definition(model, ROWS, pair) for pair in itertools.combinations(range(4), 2)]
         assert result.values == pytest.approx(expected, abs=1e-10)
+
+    def test_its_square_is_the_number_of_artemis(self):
+        """The numbers are those of pyartemis 0.1.5, FriedmanHStatisticMethod."""
+        a = [0.5, 1.5, -0.4, 2.0, -1.2, 0.9, 3.1]
+        b = [-1.0, 0.3, 2.2, 1.1, 0.6, -0.8, 0.2]
+        c = [2.0, -0.7, 0.1, 1.3, -2.5, 0.4, -1.1]
+
+        def predict(rows):
+            return rows[:, 0] * rows[:, 1] + np.exp(rows[:, 2] / 2) * rows[:, 0] + rows[:, 1] ** 2
+
+        result = explain.h_statistic(predict, np.column_stack([a, b, c]))
+
+        assert result.values**2 == pytest.approx([1.714538912882e-01, 3.223994592482e-01, 0], rel=1e-10, abs=1e-12)
 
     def test_a_pair_without_an_effect_is_undefined_whatever_the_offset(self):
         result = explain.h_statistic(lambda rows: 1e6 + np.sin(rows[:, 0]), ROWS, [1, 2])
