@@ -118,8 +118,11 @@ def _lm_eval_results(source: Source, harness: _ResultsFile) -> Results:
     task = match["task"] if match else str((source.rows or [(0, {})])[0][1].get("task_name") or "lm-eval")
     rows: dict[str, Row] = {}
     of_task = {"num_fewshot": harness.examples[task]} if task in harness.examples else {}
+    settings: dict[str, Mapping[str, Any]] = {}
     for line, sample in source.rows or ():
         row = _lm_eval_row(sample, {**of_task, **harness.settings})
+        # Equal in nearly all rows, of which there may be a million: each keeps the same mapping.
+        row = replace(row, parameters=settings.setdefault(repr(row.parameters), row.parameters))
         earlier = rows.get(row.sample, row)
         if earlier is not row and {*row.scores, *row.lost} & {*earlier.scores, *earlier.lost}:
             raise SpecError(
