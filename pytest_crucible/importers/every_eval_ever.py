@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -106,8 +107,8 @@ def _facts(result: Record) -> MetricFacts:
         name=_metric(result.get("evaluation_result_id")),
         direction="lower" if config.get("lower_is_better") else "higher",
         is_directed=stated != "unknown" and isinstance(config.get("lower_is_better"), bool),
-        **({} if low is None else {"low": low}),
-        **({} if high is None else {"high": high}),
+        low=-math.inf if low is None else low,
+        high=math.inf if high is None else high,
     )
 
 

@@ -66,9 +66,9 @@ class RecordReader:
         """
         self._check(source)
         records = [self.prepare({**record, _DOCUMENT: source.document}) for record in self._records(source)]
-        values = {pair[0]: [] for record in records for pair in self._scores(record)}
+        values: dict[str, list[Any]] = {}
         for name, value in (pair for record in records for pair in self._scores(record)):
-            values[name].append(value)
+            values.setdefault(name, []).append(value)
         metrics = [name for name, of_name in values.items() if any(value is not None for value in of_name)]
         arms: dict[tuple[str, str], list[Row]] = {}
         for record in records:
@@ -140,14 +140,18 @@ class RecordReader:
         )
 
     def _reply(self, record: Record, answer: Any) -> Reply:
-        tokens = {name: amount(self._find(record, name)) for name in ("input_tokens", "output_tokens")}
         return Reply(
             text="" if answer is None else as_text(answer),
-            **{name: None if number is None else int(number) for name, number in tokens.items()},
+            input_tokens=self._count(record, "input_tokens"),
+            output_tokens=self._count(record, "output_tokens"),
             latency_s=amount(self._find(record, "latency_s")),
             cost_usd=amount(self._find(record, "cost_usd")),
             finish=finish_of(self._find(record, "finish")),
         )
+
+    def _count(self, record: Record, role: str) -> int | None:
+        number = amount(self._find(record, role))
+        return None if number is None else int(number)
 
     def _error(self, record: Record) -> str:
         """Return why the record is lost; empty for one that counts."""

@@ -69,7 +69,7 @@ def test_directories_of_results_are_compared(there, capsys, command):
     _, files = import_run(capsys, command, *results)
 
     assert verdicts(run) == verdicts(files)
-    assert len(run["experiments"]) == 2
+    assert len(run["experiments"]) == 3
 
 
 def test_a_directory_may_have_several_logs_of_one_model(there, capsys):
