@@ -176,8 +176,9 @@ def test_several_tasks_are_judged_together(there, capsys):
     assert [experiment["nodeid"] for experiment in run["experiments"]] == [
         "imported::sums_choice",
         "imported::sums_filtered",
+        "imported::sums_perplexity",
     ]
-    assert run["run"]["family_size"] == 4
+    assert run["run"]["family_size"] == 6
 
 
 def test_the_user_names_the_candidate_and_the_direction(there, capsys):
