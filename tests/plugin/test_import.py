@@ -178,7 +178,7 @@ def test_several_tasks_are_judged_together(there, capsys):
         "imported::sums_filtered",
         "imported::sums_perplexity",
     ]
-    assert run["run"]["family_size"] == 6
+    assert run["run"]["family_size"] == 5
 
 
 def test_the_user_names_the_candidate_and_the_direction(there, capsys):
