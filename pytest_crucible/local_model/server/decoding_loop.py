@@ -22,6 +22,8 @@ from pytest_crucible.local_model.sampling import Batch, Ended, Reply, Sampled, S
 from pytest_crucible.local_model.server.transport import Refusal
 from pytest_crucible.local_model.training import one_thread
 
+SLICE_S = 0.005
+"""Tokens of one model follow each other for so long, while its matrices are in the processor's cache."""
 LONG = 512
 """Positions of the longest row in the batch of short ones."""
 
@@ -150,12 +152,13 @@ class DecodingLoop:
             self._changed.notify()
 
     def _step(self) -> None:
-        """Add a token to the rows of the batch that has had the least time."""
+        """Add tokens to the rows of the batch that has had the least time, for a slice of it."""
         if not (lanes := self._ready_lanes()):
             return
         lane, started = min(lanes, key=lambda each: each.used_s), time.perf_counter()
-        for request, reply in _step_batch(lane.batch):
-            self._record(request, reply)
+        while lane.batch.is_ready and time.perf_counter() - started < SLICE_S:
+            for request, reply in _step_batch(lane.batch):
+                self._record(request, reply)
         lane.used_s += time.perf_counter() - started
         if lane.batch.is_empty:
             del self._lanes[lane.key]
