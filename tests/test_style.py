@@ -17,7 +17,7 @@ FILES = [
     path
     for folder in ("pytest_crucible", "tests")
     for path in sorted((ROOT / folder).rglob("*.py"))
-    if path != Path(__file__) and ROOT / "tests" / "data" not in path.parents  # programs for other harnesses
+    if path != Path(__file__) and ROOT / "tests" / "peers" / "files" not in path.parents  # programs for other harnesses
 ]
 STORED = frozenset(
     [

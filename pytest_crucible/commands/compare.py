@@ -17,6 +17,7 @@ from pytest_crucible.commands.show import print_comparison, verbose_option
 from pytest_crucible.importers.formats import read_results
 from pytest_crucible.importers.metric_facts import Declared
 from pytest_crucible.importers.results import ImportedFile
+from pytest_crucible.importers.sources import is_source
 from pytest_crucible.plan.targets import ALTERNATIVES, parse_target
 from pytest_crucible.records import Contrast, Run
 from pytest_crucible.records.errors import SpecError
@@ -25,6 +26,7 @@ from pytest_crucible.records.settings import DEFAULT_ALPHA
 from pytest_crucible.report.json import run_document
 from pytest_crucible.report.printable import printable
 from pytest_crucible.report.terminal import summary
+from pytest_crucible.runs.compared_sources import plan_comparison
 from pytest_crucible.runs.imported import ImportedRun, ImportOptions
 from pytest_crucible.runs.named_arms import decide_named, make_question, pair_named, read_claims
 from pytest_crucible.runs.plugins import importers
@@ -185,16 +187,16 @@ def compare_arms(
     """Compare CANDIDATE with BASELINE, sample by sample: the same methods and verdicts as in a session.
 
     Each is RUN or RUN:ARM, where RUN is a run's id, or its beginning, `latest` or `tag:NAME`; ARM is the run's candidate by
-    default. Or both are files or directories of another harness, as `crucible import` reads them; then nothing is stored. One
-    file of several arms needs no BASELINE: its first arm is the candidate. NAME may also be a term on a
-    variant, such as exact_match.drop[homoglyph]: variants that both runs have are compared, and others are named. Without --metric
-    the comparisons are those that the suite declares, or of every metric if it declares none. Exits 1 when a verdict is
-    missed, or a margin is impossible.
+    default. Or both are files or directories of another harness, or queries of DuckDB (duckdb:SELECT ...), as `crucible import`
+    reads them; then nothing is stored. One file of several arms needs no BASELINE: its first arm is the candidate. NAME may also
+    be a term on a variant, such as exact_match.drop[homoglyph]: variants that both runs have are compared, and others are named.
+    Without --metric the comparisons are those that the suite declares, or of every metric if it declares none. Exits 1 when a
+    verdict is missed, or a margin is impossible.
     """
     contrasts, directions = read_claims(**claimed)
     names = [candidate, baseline] if baseline else [candidate]
     tabular = Tabular(columns, group, equal_inputs, ranges, reaches, unpaired)
-    if any(Path(name).exists() or _is_path(name) for name in names):
+    if any(is_source(name) or _is_path(name) for name in names):
         run, notes = _files(names, contrasts, directions, alpha, tabular, arms_differ_in)
     else:
         _check_runs(baseline, tabular)
@@ -247,7 +249,7 @@ def _files(
     tabular: Tabular,
     arms_differ_in: tuple[str, ...],
 ) -> Compared:
-    run = next((name for name in names if not Path(name).exists()), None)
+    run = next((name for name in names if not is_source(name)), None)
     if run is not None and _is_path(run):
         raise SpecError(
             f"{run!r} is neither a file nor a run: give the path of a log or of a table, or what `crucible runs` lists"
@@ -256,11 +258,6 @@ def _files(
         raise SpecError(
             f"{run!r} is not a file: compare files with files, or runs with runs (crucible import makes a run of a file)"
         )
-    files = [
-        file
-        for name in names
-        for file in read_results(Path(name), columns=tabular.columns, group=tabular.group, readers=importers())
-    ]
     wishes = ImportOptions(
         contrasts=contrasts,
         declared=Declared(ranges=tabular.ranges, reaches=tabular.reaches).with_directions(directions),
@@ -269,8 +266,7 @@ def _files(
         unpaired=tabular.unpaired,
         arms_differ_in=arms_differ_in,
     )
-    adoption = ImportedRun.of(files, wishes)
-    adoption.check_compared()
+    adoption = plan_comparison(names, wishes, tabular.columns, tabular.group)
     return adoption.evaluate_unstored(), adoption.notes
 
 
@@ -295,7 +291,7 @@ def _is_path(named: str) -> bool:
 
 
 @click.command("import")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option(
     "--as",
     "harness",
@@ -325,7 +321,7 @@ def _is_path(named: str) -> bool:
 @store_option
 @json_option
 def import_results(
-    files: Sequence[Path],
+    files: Sequence[str],
     harness: str,
     arms: Sequence[str],
     candidate: str,

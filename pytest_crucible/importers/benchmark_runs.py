@@ -15,9 +15,9 @@ from pytest_crucible.importers.results import (
     Source,
     as_text,
     one_arm,
-    read_beside,
     split_values,
 )
+from pytest_crucible.importers.sources import read_beside
 from pytest_crucible.records import MetricFacts, Reply, Value
 from pytest_crucible.records.errors import SpecError
 

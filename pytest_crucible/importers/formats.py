@@ -10,9 +10,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.importers import benchmark_runs, inspect_logs, lm_eval_samples, platforms, reports, suites, tables
+from pytest_crucible.importers import (
+    agent_benchmarks,
+    benchmark_runs,
+    every_eval_ever,
+    inspect_logs,
+    lm_eval_samples,
+    platforms,
+    reports,
+    suites,
+    tables,
+)
 from pytest_crucible.importers.metric_facts import with_our_names
 from pytest_crucible.importers.pytest_bags import PytestBags
+from pytest_crucible.importers.record_readers import RECORD_READERS
 from pytest_crucible.importers.results import (
     FormatReader,
     ImportedFile,
@@ -22,9 +33,9 @@ from pytest_crucible.importers.results import (
     Results,
     Row,
     Source,
-    open_source,
     with_text_lost,
 )
+from pytest_crucible.importers.sources import QUERY, foreign_name, open_query, open_source
 from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.stats.number_format import quantity
 
@@ -45,6 +56,10 @@ READERS: Mapping[str, Reader] = {
     "braintrust": FormatReader(platforms.recognises_braintrust, platforms.read_braintrust),
     "opencompass": FormatReader(benchmark_runs.recognises_opencompass, benchmark_runs.read_opencompass),
     "garak": FormatReader(reports.recognises_garak, reports.read_garak),
+    "every-eval-ever": FormatReader(every_eval_ever.recognises_every_eval_ever, every_eval_ever.read_every_eval_ever),
+    "swe-bench": FormatReader(agent_benchmarks.recognises_swe_bench, agent_benchmarks.read_swe_bench),
+    "bfcl": FormatReader(agent_benchmarks.recognises_bfcl, agent_benchmarks.read_bfcl),
+    **RECORD_READERS,
     "pytest-evals": PytestBags(named=True),
     "pytest-harvest": PytestBags(named=False),
     "table": FormatReader(tables.recognises_table, tables.read_table),
@@ -54,24 +69,41 @@ TABULAR = ("pytest-evals", "pytest-harvest", "table")
 
 
 def read(
-    path: Path,
+    path: Path | str,
     harness: str = "",
     columns: Mapping[str, str] | None = None,
     *,
     group: str = "",
     readers: Mapping[str, Reader] = READERS,
 ) -> ImportedFile:
-    """Return everything in a file. `harness` names its format, instead of detection; `columns` has role -> column.
+    """Return everything in a file, or in the answer to a query. `harness` names its format, instead of detection.
 
-    `group` is a key of the samples' metadata, or a column: samples with one value of it are a group. Raises SpecError.
+    `columns` has role -> column. `group` is a key of the samples' metadata, or a column: samples with one value of it are a group.
+    Raises SpecError.
     """
-    if not harness and path.is_file():
-        suites.refuse_other_outputs(path)
-    source = open_source(path)
+    if str(path).startswith(QUERY):
+        file = read_source(open_query(str(path)), harness, columns, group=group, readers=readers)
+        return replace(file, notes=[f"{file.path} is {path}", *file.notes])
+    if not harness and Path(path).is_file():
+        suites.refuse_other_outputs(Path(path))
+    return read_source(open_source(Path(path)), harness, columns, group=group, readers=readers)
+
+
+def read_source(
+    source: Source,
+    harness: str = "",
+    columns: Mapping[str, str] | None = None,
+    *,
+    group: str = "",
+    readers: Mapping[str, Reader] = READERS,
+) -> ImportedFile:
+    """Return everything in a source; arguments as of `read`. Raises SpecError."""
     name = harness or find_harness(source, readers)
+    path = source.path
     if not name:
         raise SpecError(
-            f"the format of {path} was not recognised: name the harness that wrote it with --as ({', '.join(readers)})"
+            foreign_name(source)
+            or f"the format of {path} was not recognised: name the harness that wrote it with --as ({', '.join(readers)})"
         )
     if name not in readers:
         hint = suggest(name, readers, otherwise=f"there are {', '.join(readers)}")
@@ -206,16 +238,17 @@ _SAMPLES = re.compile(r"samples_.+_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl")
 
 
 def read_results(
-    path: Path,
+    path: Path | str,
     harness: str = "",
     columns: Mapping[str, str] | None = None,
     *,
     group: str = "",
     readers: Mapping[str, Reader] = READERS,
 ) -> list[ImportedFile]:
-    """Return the results of a file, or of all files of a directory; arguments as of `read`. Raises SpecError."""
-    if not path.is_dir():
+    """Return the results of a file, a query, or all files of a directory; arguments as of `read`. Raises SpecError."""
+    if str(path).startswith(QUERY) or not Path(path).is_dir():
         return [read(path, harness, columns, group=group, readers=readers)]
+    path = Path(path)
     named = [(file, harness) for file in _files(path)] if harness else _recognise_files(_files(path), readers)
     if not named:
         raise SpecError(f"{path} has no file with results: give a directory of logs or of tables")

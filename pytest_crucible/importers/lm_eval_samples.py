@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from pytest_crucible.importers.generation import as_messages, generation_settings
-from pytest_crucible.importers.metric_facts import facts_by_name
-from pytest_crucible.importers.results import NoSampleScoresError, ParsedFile, Results, Row, Source, open_source
+from pytest_crucible.importers.metric_facts import facts_by_name, is_known
+from pytest_crucible.importers.results import NoSampleScoresError, ParsedFile, Results, Row, Source
+from pytest_crucible.importers.sources import open_source
 from pytest_crucible.records import MetricFacts, Reply
 from pytest_crucible.records.errors import SpecError
 
@@ -52,6 +53,8 @@ def read_lm_eval(source: Source, columns: Mapping[str, str]) -> ParsedFile:
 
 # A log-likelihood task logs each sample's log-likelihood under the name of the aggregate that is computed from it.
 _PERPLEXITY, _LOG_LIKELIHOOD = "perplexity", "log_likelihood"
+# Metrics that are logged for each sample as its log-likelihood and its number of units.
+_UNITS = {"word_perplexity": "word", "byte_perplexity": "byte", "bits_per_byte": "byte"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +89,12 @@ class _ResultsFile:
 
     @classmethod
     def beside(cls, samples: Path) -> _ResultsFile:
-        """Read the results file next to the samples. Without one, the folder's name is the model's."""
+        """Read the results file next to the samples. Without one, the folder's name is the model's, or that of a copy its own."""
         match = _FILE.fullmatch(samples.name)
         results = samples.with_name(f"results_{match['date']}.json") if match else None
         if results is None or not results.is_file():
-            return cls(samples.resolve().parent.name, "", {}, {}, {}, {}, "")
+            arm = samples.resolve().parent.name if match else samples.stem
+            return cls(arm, "", {}, {}, {}, {}, "")
         return cls.of(json.loads(results.read_text(encoding="utf-8")))
 
 
@@ -110,11 +114,15 @@ def _weights(model: str, arguments: Any) -> dict[str, str]:
 def _lm_eval_results(source: Source, harness: _ResultsFile) -> Results:
     """Return one arm. The filters of a task read one reply in different ways: their scores belong to one row."""
     match = _FILE.fullmatch(source.path.name)
-    task = match["task"] if match else source.path.stem
+    # A copy under another name does not tell its task: two copies can be compared.
+    task = match["task"] if match else str((source.rows or [(0, {})])[0][1].get("task_name") or "lm-eval")
     rows: dict[str, Row] = {}
     of_task = {"num_fewshot": harness.examples[task]} if task in harness.examples else {}
+    settings: dict[str, Mapping[str, Any]] = {}
     for line, sample in source.rows or ():
         row = _lm_eval_row(sample, {**of_task, **harness.settings})
+        # Equal in nearly all rows, of which there may be a million: each keeps the same mapping.
+        row = replace(row, parameters=settings.setdefault(repr(row.parameters), row.parameters))
         earlier = rows.get(row.sample, row)
         if earlier is not row and {*row.scores, *row.lost} & {*earlier.scores, *earlier.lost}:
             raise SpecError(
@@ -136,9 +144,9 @@ def _lm_eval_results(source: Source, harness: _ResultsFile) -> Results:
 def _lm_eval_row(sample: Mapping[str, Any], settings: Mapping[str, Any]) -> Row:
     by_filter = "" if sample.get("filter", "none") == "none" else f".{sample['filter']}"
     values = {
-        _lm_eval_name(name, sample) + by_filter: sample[name]
+        _lm_eval_name(name, sample) + by_filter: value
         for name in _lm_eval_metrics(sample)
-        if _is_score(sample[name])
+        if (value := _lm_eval_value(name, sample)) is not None
     }
     return Row(
         sample=str(sample["doc_id"]),
@@ -186,7 +194,18 @@ def _lm_eval_metrics(sample: Mapping[str, Any]) -> list[str]:
 
 def _lm_eval_name(metric: str, sample: Mapping[str, Any]) -> str:
     """Return the name of a sample's value. A perplexity is at least 1: a value of at most 0 is a log-likelihood."""
+    if metric in _UNITS and not _is_score(sample[metric]):
+        return f"{_LOG_LIKELIHOOD}_per_{_UNITS[metric]}"
     return _LOG_LIKELIHOOD if metric == _PERPLEXITY and not sample[metric] > 0 else metric
+
+
+def _lm_eval_value(metric: str, sample: Mapping[str, Any]) -> float | None:
+    """Return a sample's score; of a perplexity, its log-likelihood for each word or byte. None: of a whole corpus only."""
+    value = sample[metric]
+    if _is_score(value):
+        return float(value)
+    is_pair = isinstance(value, list) and len(value) == 2 and all(map(_is_score, value))
+    return value[0] / value[1] if metric in _UNITS and is_pair and value[1] else None
 
 
 def _is_score(value: Any) -> bool:
@@ -197,7 +216,7 @@ def _is_score(value: Any) -> bool:
 def _lm_eval_left_out(source: Source) -> Iterator[str]:
     _, first = (source.rows or [(0, {})])[0]
     for name in _lm_eval_metrics(first):
-        if not _is_score(first[name]):
+        if _lm_eval_value(name, first) is None:
             yield f"metric {name!r} of {source.path.name} has no value of a single sample, left out"
         elif _lm_eval_name(name, first) != name:
             yield (
@@ -213,7 +232,15 @@ def _lm_eval_text(resps: Sequence[Any]) -> str:
 
 
 def _lm_eval_facts(rows: Iterable[Row], higher: Mapping[str, bool]) -> dict[str, MetricFacts]:
-    """Return facts with the direction that the task declares. Tasks do not declare ranges."""
-    names = dict.fromkeys(name for row in rows for name in (*row.scores, *row.lost))
-    declared = {name: higher[plain] for name in names if (plain := name.partition(".")[0]) in higher}
-    return {name: replace(facts_by_name(name), direction="higher" if up else "lower") for name, up in declared.items()}
+    """Return facts with the direction that the task declares, or else that of the metric's name without its filter.
+
+    Tasks do not declare ranges.
+    """
+    facts: dict[str, MetricFacts] = {}
+    for name in dict.fromkeys(name for row in rows for name in (*row.scores, *row.lost)):
+        plain = name.partition(".")[0]
+        if plain in higher or is_known(plain):
+            by_name = facts_by_name(plain)
+            up = higher.get(plain, by_name.direction == "higher")
+            facts[name] = replace(by_name, name=name, direction="higher" if up else "lower")
+    return facts

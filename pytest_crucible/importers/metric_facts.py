@@ -24,20 +24,25 @@ def facts_by_name(name: str) -> MetricFacts:
     >>> facts_by_name("Exact Match").high, facts_by_name("latency_ms").direction
     (1.0, 'lower')
     """
-    words, word = _word_lists(), _word(name)
-    if word in words["shares"]:
+    kind = _kind_of_name(name)
+    if kind == "shares":
         return MetricFacts(name=name, low=0.0, high=1.0)
-    is_spent = word in words["faults"] + words["amounts"]
-    return MetricFacts(name=name, direction="lower", low=0.0) if is_spent else MetricFacts(name=name)
+    return (
+        MetricFacts(name=name, direction="lower", low=0.0) if kind in ("faults", "amounts") else MetricFacts(name=name)
+    )
 
 
 def is_known(name: str) -> bool:
-    return any(_word(name) in names for names in _word_lists().values())
+    return bool(_kind_of_name(name))
 
 
-def _word(name: str) -> str:
-    """Return a name as one word, without what follows a dot: a part of a scorer's value, or a task's filter."""
-    return re.sub(r"\W+", "_", name.partition(".")[0].strip().lower())
+def _kind_of_name(name: str) -> str:
+    """Return the list that has a name, or what follows its last dot: a part of a scorer's value; empty for an unknown name.
+
+    What stands before a dot names a scorer: a part of its value, such as `match.length`, may be anything.
+    """
+    words = [re.sub(r"\W+", "_", part.strip().lower()) for part in (name, name.rpartition(".")[2])]
+    return next((kind for word in words for kind, names in _word_lists().items() if word in names), "")
 
 
 @cache
@@ -81,9 +86,21 @@ def metric_facts(of: Sequence[Results], declared: Declared) -> tuple[tuple[Metri
 
     Raises SpecError.
     """
-    declared_facts = {name: declared_here for arm in of for name, declared_here in arm.facts.items()}
+    declared_facts = _agreed_facts(of)
     by_name = {name: _facts(name, values, declared_facts.get(name), declared) for name, values in _values(of).items()}
     return tuple(facts for facts, _ in by_name.values()), {name: note for name, (_, note) in by_name.items() if note}
+
+
+def _agreed_facts(of: Sequence[Results]) -> dict[str, MetricFacts]:
+    """Return what the files declare. Of a metric on whose direction two files disagree, none is known."""
+    agreed: dict[str, MetricFacts] = {}
+    for facts in (facts for arm in of for facts in arm.facts.values()):
+        earlier = agreed.get(facts.name, facts)
+        if earlier.is_directed and facts.is_directed and earlier.direction != facts.direction:
+            agreed[facts.name] = replace(earlier, is_directed=False)
+        else:
+            agreed[facts.name] = earlier if earlier.is_directed else facts
+    return agreed
 
 
 def _values(of: Iterable[Results]) -> dict[str, list[Value]]:

@@ -75,31 +75,31 @@ def _deepeval_row(case: Mapping[str, Any], settings: Mapping[str, Any]) -> Row:
 def _deepeval_facts(measured: Iterable[Mapping[str, Any]]) -> dict[str, MetricFacts]:
     """Return facts of metrics from 0 to 1. The direction of some, such as bias, has changed between DeepEval's versions.
 
-    The cases that passed their threshold show it, and most of them decide: one may fail for another reason than its score.
+    Cases on both sides of their threshold show it: those that passed, or, where none has, those that failed.
     """
-    below: dict[str, list[bool]] = {}
+    by_name: dict[str, list[Mapping[str, Any]]] = {}
     for metric in measured:
-        of_metric = below.setdefault(metric["name"], [])
-        if (is_below := _passes_below(metric)) is not None:
-            of_metric.append(is_below)
-    return {name: _deepeval_fact(name, passes) for name, passes in below.items()}
+        by_name.setdefault(metric["name"], []).append(metric)
+    return {name: _deepeval_fact(name, of_name) for name, of_name in by_name.items()}
 
 
-def _deepeval_fact(name: str, passes_below: Sequence[bool]) -> MetricFacts:
-    if not passes_below:
-        return replace(facts_by_name(name), low=0.0, high=1.0, is_directed=is_known(name))
-    return MetricFacts(
-        name=name, direction="lower" if 2 * sum(passes_below) > len(passes_below) else "higher", low=0.0, high=1.0
-    )
+def _deepeval_fact(name: str, measured: Sequence[Mapping[str, Any]]) -> MetricFacts:
+    # A case may fail on the good side for another reason than its score; it does not pass on the bad side.
+    directions = _directions(measured, passed=True) or _directions(measured, passed=False)
+    if len(directions) == 1:
+        return MetricFacts(name=name, direction=directions.pop(), low=0.0, high=1.0)
+    # Cases that contradict each other are stronger than the name.
+    return replace(facts_by_name(name), low=0.0, high=1.0, is_directed=is_known(name) and not directions)
 
 
-def _passes_below(measured: Mapping[str, Any]) -> bool | None:
-    """Return whether the metric passed below its threshold, or failed above it: lower values are then better. None: not shown."""
-    score, threshold, success = (measured.get(name) for name in ("score", "threshold", "success"))
-    # A score equal to its threshold does not show the metric's direction.
-    if score is None or threshold is None or success is None or score == threshold:
-        return None
-    return bool((score < threshold) == success)
+def _directions(measured: Sequence[Mapping[str, Any]], *, passed: bool) -> set[Direction]:
+    """Return the directions that cases show which passed their threshold, or failed it. A score equal to it shows none."""
+    directions: set[Direction] = set()
+    for metric in measured:
+        score, threshold, success = (metric.get(name) for name in ("score", "threshold", "success"))
+        if None not in (score, threshold, success) and score != threshold and bool(success) == passed:
+            directions.add("higher" if (score > threshold) == passed else "lower")
+    return directions
 
 
 # OpenAI Evals: the JSON lines that `oaieval` writes (https://github.com/openai/evals)

@@ -17,6 +17,7 @@ from pytest_crucible.importers.results import (
     cell_value,
     mostly_numbers,
 )
+from pytest_crucible.importers.sources import foreign_name
 from pytest_crucible.records import MetricFacts, Reply, Value
 from pytest_crucible.records.errors import SpecError, suggest
 
@@ -133,6 +134,8 @@ def recognises_table(source: Source) -> bool:
 
 def read_table(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     """Return the arms of a table. Raises SpecError for a table without a column of sample ids or of scores."""
+    if not columns and (sentence := foreign_name(source)):
+        raise SpecError(sentence)
     rows = _rows(source)
     has = list(dict.fromkeys(name for _, row in rows for name in row))
     role = roles(has, columns)
@@ -283,7 +286,7 @@ class _Table:
 
     def _unit(self, line: int, row: Mapping[str, Any]) -> Unit:
         is_numbered = self.role["sample"] == NUMBERED
-        sample, again = str(line) if is_numbered else self._cell(row, "sample"), self._cell(row, "repeat")
+        sample, again = str(line) if is_numbered else self._name(line, row, "sample"), self._name(line, row, "repeat")
         if not sample:
             raise SpecError(
                 f"line {line} of {self.source.path} has no {self.role['sample']!r}: every row needs the id of its sample"
@@ -292,8 +295,18 @@ class _Table:
             raise SpecError(
                 f"line {line} of {self.source.path} has repeat {again!r}: repeats are counted in whole numbers"
             )
-        arm, task = self._cell(row, "arm"), self._cell(row, "task")
+        arm, task = self._name(line, row, "arm"), self._name(line, row, "task")
+        self._name(line, row, "group")
         return task or "results", arm or self.source.path.stem, sample, int(float(again or 0))
+
+    def _name(self, line: int, row: Mapping[str, Any], role: str) -> str:
+        """Return the cell of a role that names something. Raises SpecError for an object or a list, which is no name."""
+        if isinstance(row.get(self.role.get(role, "")), dict | list):
+            raise SpecError(
+                f"line {line} of {self.source.path} has an object or a list in {self.role[role]!r}, the column of the {role}: "
+                f"name a column of plain values with --column {role}=NAME"
+            )
+        return self._cell(row, role)
 
     def _cell(self, row: Mapping[str, Any], role: str) -> str:
         value = row.get(self.role.get(role, ""))
@@ -377,12 +390,28 @@ def _arms(
 
 
 def _rows(source: Source) -> Sequence[tuple[int, Mapping[str, Any]]]:
-    document = source.document
+    document = _table_rows(source.document) if isinstance(source.document, dict) else source.document
     if source.rows is not None:
         return source.rows
-    names, data = (document.get(part) for part in ("columns", "data")) if isinstance(document, dict) else (None, None)
-    if isinstance(names, list) and isinstance(data, list):
-        lists = all(isinstance(row, list) for row in data) and all(isinstance(name, str) for name in names)
-        document = [dict(zip(names, row, strict=False)) for row in data] if lists else None
     is_list = isinstance(document, list) and all(isinstance(row, dict) for row in document)
     return list(enumerate(document, start=1)) if is_list else []
+
+
+def _table_rows(document: Mapping[str, Any]) -> Any:
+    """Return the rows of a table as W&B, MLflow and `to_json` of pandas write it; None for another document.
+
+    That is names and rows, or a mapping of rows by number for each column.
+    """
+    names, data = (document.get(part) for part in ("columns", "data"))
+    if isinstance(names, list) and isinstance(data, list):
+        lists = all(isinstance(row, list) for row in data) and all(isinstance(name, str) for name in names)
+        return [dict(zip(names, row, strict=False)) for row in data] if lists else None
+    if "schema" in document and isinstance(data, list):
+        return [{name: cell for name, cell in row.items() if name != "index"} for row in data]
+    columns = list(document.values())
+    numbers = list(columns[0]) if columns and isinstance(columns[0], dict) else []
+    is_frame = bool(numbers) and all(isinstance(column, dict) and list(column) == numbers for column in columns)
+    # An index of other labels is no table of rows: it may be any document of equal objects.
+    if not (is_frame and all(number.isdigit() for number in numbers)):
+        return None
+    return [{name: column[number] for name, column in document.items()} for number in numbers]

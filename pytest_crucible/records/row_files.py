@@ -193,6 +193,10 @@ def _table(path: Path, dialect: type[csv.Dialect]) -> tuple[list[str], Iterator[
     """Return the names of the columns and the records below them."""
     more = records(path, dialect)
     line, head = next(more, (0, []))
+    if len(head) > 1 and not head[0]:
+        # pandas writes its index into a first column without a name.
+        more = ((number, cells[1:]) for number, cells in more)
+        head = head[1:]
     repeated = [name for name, count in Counter(head).items() if count > 1]
     if repeated or not all(head):
         wrong = f"names the column {repeated[0]!r} twice" if repeated else "has a column without a name"

@@ -11,7 +11,7 @@ from run_documents import of_arms
 
 from pytest_crucible.cli import DID_NOT_HOLD, HELD, USAGE, main
 
-FILES = Path(__file__).parents[1] / "data" / "imports"
+FILES = Path(__file__).parents[1] / "peers" / "files"
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_directories_of_results_are_compared(there, capsys, command):
     _, files = import_run(capsys, command, *results)
 
     assert verdicts(run) == verdicts(files)
-    assert len(run["experiments"]) == 2
+    assert len(run["experiments"]) == 3
 
 
 def test_a_directory_may_have_several_logs_of_one_model(there, capsys):
@@ -176,8 +176,9 @@ def test_several_tasks_are_judged_together(there, capsys):
     assert [experiment["nodeid"] for experiment in run["experiments"]] == [
         "imported::sums_choice",
         "imported::sums_filtered",
+        "imported::sums_perplexity",
     ]
-    assert run["run"]["family_size"] == 4
+    assert run["run"]["family_size"] == 5
 
 
 def test_the_user_names_the_candidate_and_the_direction(there, capsys):

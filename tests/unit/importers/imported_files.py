@@ -10,7 +10,7 @@ from typing import Any
 from pytest_crucible.importers.formats import read
 from pytest_crucible.importers.results import ImportedFile, Results, Row
 
-FILES = Path(__file__).parents[2] / "data" / "imports"
+FILES = Path(__file__).parents[2] / "peers" / "files"
 
 
 def find(pattern: str | Path) -> Path:

@@ -16,7 +16,7 @@ from pytest_crucible.importers.formats import read
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.runs.imported import ImportedRun, ImportOptions
 
-FILES = Path(__file__).parents[2] / "data" / "imports"
+FILES = Path(__file__).parents[2] / "peers" / "files"
 
 
 def text(name: str) -> str:

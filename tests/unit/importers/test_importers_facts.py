@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.importers.metric_facts import Declared, metric_facts, spelling, with_our_names
+from pytest_crucible.importers.metric_facts import Declared, is_known, metric_facts, spelling, with_our_names
 from pytest_crucible.importers.results import ImportedFile, Results, Row, number_repeats
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import MetricFacts
@@ -33,7 +33,7 @@ def facts(values, name="m", declared=None, **more):
     [
         ("accuracy", [0.0, 1.0], ("binary", "higher", 0, 1)),
         ("Answer_Relevancy", [0.3, 1.0], ("bounded", "higher", 0, 1)),
-        ("exact_match.strict-match", [1.0, 0.0], ("binary", "higher", 0, 1)),
+        ("judge.accuracy", [1.0, 0.0], ("binary", "higher", 0, 1)),
         ("latency_ms", [0.5, 120.0], ("positive", "lower", 0, math.inf)),
         ("toxicity", [0.2, 0.9], ("positive", "lower", 0, math.inf)),
         ("f1", [0.0, 87.5], ("unbounded", "higher", -math.inf, math.inf)),
@@ -41,6 +41,11 @@ def facts(values, name="m", declared=None, **more):
 )
 def test_known_names_give_direction_and_bounds_unless_values_break_them(name, values, expected):
     assert facts(values, name) == (expected, [])
+
+
+def test_a_part_of_a_scorer_with_a_known_name_has_no_direction():
+    assert not is_known("match.length")
+    assert is_known("match.latency_ms")
 
 
 @pytest.mark.parametrize(
@@ -227,14 +232,21 @@ def test_every_spelled_name_is_valid_in_a_target(name):
         ("abc", ["a0", "b0", "c0"]),
         ("aabc", ["a0", "a (2)0", "b0", "c0"]),
         ("aaaabbcc", ["a0", "a1", "a (2)0", "a (2)1", "b0", "b1", "c0", "c1"]),
-        # The second repeat of `c` is missing, which does not make samples of the others' repeats.
-        ("aabbc", ["a0", "a1", "b0", "b1", "c0"]),
-        ("aab", ["a0", "a1", "b0"]),
+        ("aaaaaabbb", ["a0", "a1", "a2", "a (2)0", "a (2)1", "a (2)2", "b0", "b1", "b2"]),
+        # Nothing shows that a second repeat of `c` was planned: rows of one input are samples of one group.
+        ("aabbc", ["a0", "a (2)0", "b0", "b (2)0", "c0"]),
+        ("aab", ["a0", "a (2)0", "b0"]),
         ("", []),
     ],
 )
-def test_rows_of_one_sample_are_repeats_unless_it_has_more_rows_than_most(rows, numbered):
+def test_rows_of_one_sample_are_repeats_as_far_as_all_samples_have_as_many(rows, numbered):
     assert [f"{row.sample}{row.repeat}" for row in number_repeats([Row(sample=name) for name in rows])] == numbered
+
+
+def test_a_declared_number_of_repeats_decides():
+    rows = number_repeats([Row(sample=name) for name in "aabbc"], declared=2)
+
+    assert [f"{row.sample}{row.repeat}" for row in rows] == ["a0", "a1", "b0", "b1", "c0"]
 
 
 def test_duplicates_of_a_sample_share_a_group():

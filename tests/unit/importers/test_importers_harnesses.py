@@ -8,8 +8,9 @@ from collections import Counter
 import pytest
 from imported_files import find, find_row, read_arm, read_changed
 
-from pytest_crucible.importers.formats import READERS, read
+from pytest_crucible.importers.formats import READERS, find_harness, read
 from pytest_crucible.importers.results import Results
+from pytest_crucible.importers.sources import open_source
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.runs.imported import ImportedRun, ImportOptions
 
@@ -44,6 +45,17 @@ READ = {
     "pytest-evals.csv": ("pytest-evals", "", "sums", ["v2", "v1"], 1),
     "pytest-harvest.json": ("pytest-harvest", "", "test_sum", ["v2", "v1"], 1),
     "pytest-harvest.csv": ("pytest-harvest", "", "test_sum", ["v2", "v1"], 1),
+    "swe-bench-v2.json": ("swe-bench", "", "swe-bench", ["swe-bench-v2"], 1),
+    "bfcl/v2/score/*/*/*": ("bfcl", "", "BFCL_v4_simple_python", ["v2"], 1),
+    "verifiers/v2/traces.jsonl": ("verifiers", "0.4.0", "sums-v1", ["v2"], 2),
+    "verifiers-results/v2/results.jsonl": ("verifiers-results", "", "sums", ["v2"], 2),
+    "lighteval/details/sums/v2/*/*": ("lighteval", "", "sums|0", ["sums/v2"], 1),
+    "tau2-v2.json": ("tau2", "", "sums", ["v2"], 3),
+    "opik-v2.json": ("opik", "", "sums", ["v2"], 1),
+    "opik-results-v2.json": ("opik-results", "", "opik-results", ["opik-results-v2"], 1),
+    "weave-v2.jsonl": ("weave", "", "weave", ["v2"], 1),
+    "alpaca-eval-v2.json": ("alpaca-eval", "", "alpaca_eval against reference", ["v2"], 1),
+    "eee-lm-eval-v2_samples.jsonl": ("every-eval-ever", "0.3.0", "sums_choice", ["sums/v2"], 1),
     "lm-eval-v1/samples_sums_choice*": ("lm-eval", "0.4.13", "sums_choice", ["v1"], 1),
 }
 
@@ -84,7 +96,7 @@ def test_a_file_has_its_harness_version_task_arms_and_repeats(pattern, tmp_path)
     renamed.write_bytes(find(pattern).read_bytes())
 
     # A file is recognised by its content.
-    assert read(renamed).harness == harness
+    assert find_harness(open_source(renamed), READERS) == harness
     assert (imported.harness, imported.version) == (harness, version)
     assert [results.arm for results in imported.results] == arms
     assert {(results.task, results.repeats) for results in imported.results} == {(task, repeats)}
@@ -295,7 +307,7 @@ class TestLmEval:
     def test_the_results_file_has_all_tasks_and_their_directions(self):
         imported = read(find("lm-eval-v2/results*"))
 
-        assert [results.task for results in imported.results] == ["sums_choice", "sums_filtered"]
+        assert [results.task for results in imported.results] == ["sums_choice", "sums_filtered", "sums_perplexity"]
         assert imported.results[0].facts["acc"].direction == "higher"
         assert "metric 'word_perplexity' of" in imported.notes[0]
 

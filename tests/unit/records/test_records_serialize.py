@@ -19,7 +19,7 @@ from pytest_crucible.adapters.config_tables import list_tables
 from pytest_crucible.backends.offline import load_recorded
 from pytest_crucible.datasets import load_file, load_rows
 from pytest_crucible.features.contamination.drift import load_rows_of_file
-from pytest_crucible.importers.results import open_source, read_beside
+from pytest_crucible.importers.sources import open_source, read_beside
 from pytest_crucible.records import Contrast, MetricFacts, ModelCall, Outcome, Reply, Sample, Verdict
 from pytest_crucible.records.errors import CrucibleError, SpecError
 from pytest_crucible.records.serialize import (

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pytest_crucible.importers.results import sha256
+from pytest_crucible.importers.sources import sha256
 from pytest_crucible.options import OPTIONS
 from pytest_crucible.records.redaction import HIDDEN
 from pytest_crucible.records.settings import Settings
