@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pytest_crucible.datasets.strategies import from_strategy
     from pytest_crucible.features import cns3, cookbook, training
     from pytest_crucible.features.agents import agents
+    from pytest_crucible.features.explanation.numeric import explain
     from pytest_crucible.features.judges import judges
     from pytest_crucible.features.provenance import trace
     from pytest_crucible.features.slices import fairness
@@ -60,6 +61,7 @@ _HOME = {
     "agents": "features.agents.agents",
     "cns3": "features.cns3",
     "cookbook": "features.cookbook",
+    "explain": "features.explanation.numeric.explain",
     "fairness": "features.slices.fairness",
     "from_strategy": "datasets.strategies",
     "judges": "features.judges.judges",
@@ -97,6 +99,7 @@ __all__ = [
     "agents",
     "cns3",
     "cookbook",
+    "explain",
     "fairness",
     "from_strategy",
     "judges",

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import pytest
 
 from pytest_crucible.features import front_features, left_out_sentence
 from pytest_crucible.features.row import Feature, Option
 
+KeyType: TypeAlias = Literal["string", "int", "float", "bool", "linelist"]
 OPTIONS = (
     # Those that a first week needs come first, in `pytest --help` and on the page of options.
     Option(
@@ -148,9 +150,7 @@ def add_options(parser: pytest.Parser, plugins: pytest.PytestPluginManager) -> N
     # Also the keys of left-out features, which are refused: pytest would only warn about an unknown one.
     for option in (*OPTIONS, *(option for feature in front_features() for option in feature.options)):
         if option.key is not None:
-            parser.addini(
-                f"crucible_{option.name}", f"{option.help} (default: {option.default})", option.key, default=None
-            )
+            _declare_key(parser, option, "linelist" if option.repeats else option.key)
 
 
 def add_aliases(parser: pytest.Parser, arguments: Sequence[str] | None) -> None:
@@ -199,6 +199,10 @@ def _refuse_left_out_keys(config: pytest.Config) -> None:
                 raise pytest.UsageError(left_out_sentence(f"crucible_{option.name}", feature))
 
 
+def _declare_key(parser: pytest.Parser, option: Option, kind: KeyType) -> None:
+    parser.addini(f"crucible_{option.name}", f"{option.help} (default: {option.default})", kind, default=None)
+
+
 def _declare_flag(group: pytest.OptionGroup, option: Option) -> None:
     # No default here: None means that the command line does not set the option.
     shape: dict[str, Any] = {"dest": f"crucible_{option.name}", "default": None, "help": option.help}
@@ -224,7 +228,7 @@ def _value(config: pytest.Config, option: Option) -> Any:
         setting = f"crucible_{option.name} = {value!r}"
     if value is None:
         value = [] if option.repeats else option.default
-    # A configuration key holds a single value, the command line a list.
+    # A configuration key may hold a single value, the command line holds a list.
     if option.repeats and isinstance(value, str):
         value = [value]
     if option.choices and value not in option.choices:
@@ -236,9 +240,23 @@ def _key(config: pytest.Config, option: Option) -> Any:
     try:
         return config.getini(f"crucible_{option.name}")
     except (TypeError, ValueError, pytest.UsageError) as error:
+        if option.repeats and (value := _single_string(config, option)) is not None:
+            return value
+        kind = f"{option.key}, nor a list of them" if option.repeats else option.key
         raise pytest.UsageError(
-            f"crucible_{option.name} in pytest's configuration is not a valid {option.key}: {error}"
+            f"crucible_{option.name} in pytest's configuration is not a valid {kind}: {error}"
         ) from error
+
+
+def _single_string(config: pytest.Config, option: Option) -> str | None:
+    """Return the value of a key that is declared as a list, and is a string in the table `[tool.pytest]`; else None.
+
+    That table of pytest 9 has values of TOML's types, and pytest accepts one type for each key.
+    """
+    _declare_key(config._parser, option, "string")
+    with contextlib.suppress(TypeError, ValueError, pytest.UsageError):
+        return str(config.getini(f"crucible_{option.name}"))
+    return None
 
 
 def _limits(values: Mapping[str, Any]) -> tuple[tuple[bool, str], ...]:

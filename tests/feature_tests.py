@@ -25,6 +25,7 @@ FILES = {
     "sweeps": "sweep search",
     "scale": "cluster shards parquet_results nodes",
     "agents": "agents agent_programs agent_workspaces agent_tools",
+    "explanation": "explain explain_runs",
     "view": "view_pages view_hostile view_keyboard view_live",
     "training": "cache_local curve lineages local_names recipes tinker_recipes training_sets training_targets",
 }

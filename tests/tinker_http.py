@@ -70,6 +70,14 @@ class OpenAI(Http):
     def complete(self, path: str = "completions", **body: object) -> tuple[int, Body]:
         return self.call("POST", f"/oai/api/v1/{path}", {"model": "crucible/tiny", "max_tokens": 4, "seed": 1, **body})
 
+    def stream(self, path: str = "completions", **body: object) -> list[Body]:
+        """The events of a stream, without the last one."""
+        request = {"model": "crucible/tiny", "max_tokens": 4, "seed": 1, "stream": True, **body}
+        _, _, content = self.raw("POST", f"/oai/api/v1/{path}", json.dumps(request).encode())
+        events = [line.removeprefix("data: ") for line in content.decode().splitlines() if line]
+        assert events.pop() == "[DONE]"
+        return [json.loads(event) for event in events]
+
 
 def forward_backward_message(
     model: str, seq_id: int, loss: str = "cross_entropy", **inputs: np.ndarray | None

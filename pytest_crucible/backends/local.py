@@ -25,7 +25,7 @@ from pytest_crucible.backends.lineages import read_lineage
 from pytest_crucible.backends.protocol import CHOICES, read_stops, score_choices
 from pytest_crucible.local_model.checkpoints import Adapter, find_sampler_file, load_sampler
 from pytest_crucible.local_model.engine import PACKAGED, Engine, Sampler
-from pytest_crucible.local_model.sampling import SamplingParams, TextPieces
+from pytest_crucible.local_model.sampling import SamplingParams, TextPieces, Token
 from pytest_crucible.local_model.tokens import render_prompt
 from pytest_crucible.records import Ancestor, Reply, Request, TrainingResult
 from pytest_crucible.records.errors import BackendError, Refused, SpecError, describe_type
@@ -118,12 +118,12 @@ class TokenStream:
         self.first_at: float | None = None
         """Time of the first token by `time.perf_counter`."""
 
-    def watch(self, number: int, token: int) -> None:
+    def watch(self, number: int, token: Token) -> None:
         """Deliver a token; called in the engine's thread."""
         self.first_at = self.first_at or time.perf_counter()
         # A closed loop needs no text, and an error at this point would end the replies of the whole batch.
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(lambda: self._receive(self._pieces.add(token)))
+            self._loop.call_soon_threadsafe(lambda: self._receive(self._pieces.add(token.id)))
 
 
 PARAMETERS = ("temperature", "max_tokens", "top_p", "top_k", "stop", "seed")

@@ -266,6 +266,11 @@ class Metered(Wrapper):
         self._starts = starts
         self._meter = meter or CostMeter(Spending(), None)
 
+    @property
+    def price(self) -> Price | None:
+        """The price of the model's tokens; None if unknown."""
+        return self._meter.price
+
     async def generate(self, request: Request) -> Reply:
         """Raises Spent, before sending, if the budget is exhausted; BackendError for an invalid reply."""
         meter = self._meter

@@ -99,7 +99,7 @@ def run_cells(run: RunSummary) -> tuple[str, ...]:
 
 def verdict_counts(run: RunSummary) -> str:
     """Return `2 met, 1 missed`, and the status of a run that is not finished."""
-    counts = [f"{n} {state}" for state, n in sorted(run.verdicts.items())]
+    counts = ["explanation"] if run.explains else [f"{n} {state}" for state, n in sorted(run.verdicts.items())]
     ended = [] if run.status == "finished" else [run.status]
     return ", ".join([*counts, *ended]) or "none"
 

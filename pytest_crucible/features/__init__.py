@@ -37,6 +37,7 @@ NAMES: tuple[str, ...] = (
     "view",
     "scale",
     "agents",
+    "explanation",
     "init",
 )
 """The features, in the order in which their hooks are called."""

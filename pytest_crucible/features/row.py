@@ -44,10 +44,10 @@ class Placed:
 
     `section` names a module, or "module:attribute", which is imported for the first plan that it concerns: `concerns` returns
     whether it may have anything to show of a plan. With `of_counts` it reads no single replies, and is computed also of an
-    experiment that is larger than memory.
+    experiment that is larger than memory. With `of_explanations` it belongs to runs that explain replies, and to no others.
     """
 
-    __slots__ = ("concerns", "of_counts", "place", "section")
+    __slots__ = ("concerns", "of_counts", "of_explanations", "place", "section")
 
     def __init__(
         self,
@@ -56,8 +56,10 @@ class Placed:
         concerns: Callable[[Plan], bool] = lambda plan: True,
         *,
         of_counts: bool = False,
+        of_explanations: bool = False,
     ) -> None:
         self.place, self.section, self.concerns, self.of_counts = place, section, concerns, of_counts
+        self.of_explanations = of_explanations
 
 
 class Command(str):

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import os
 import tempfile
 from dataclasses import asdict, dataclass
@@ -101,6 +102,17 @@ class Adapter:
         return not self.spec.scale or not any(
             self.factors[f"{name}.A"].any() and self.factors[f"{name}.B"].any() for name in pairs
         )
+
+    @property
+    def norm(self) -> float:
+        """The norm of the change of all matrices together (Frobenius), without making them: |A B|^2 = tr(A'A BB')."""
+        pairs = {name.rpartition(".")[0] for name in self.factors}
+        products = (
+            (self.factors[f"{name}.A"].astype(np.float64), self.factors[f"{name}.B"].astype(np.float64))
+            for name in pairs
+        )
+        squares = sum(float(np.sum((a.T @ a) * (b @ b.T))) for a, b in products)
+        return self.spec.scale * math.sqrt(max(squares, 0.0))
 
     def merge_into(self, weights: Weights) -> Weights:
         """Return the base's weights with the change added. Unchanged arrays are shared, not copied."""

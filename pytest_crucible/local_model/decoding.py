@@ -23,7 +23,7 @@ _BLOCK = 64
 
 @dataclass(frozen=True, slots=True)
 class Prefilled:
-    """A prompt that has been read: keys and values of each layer (heads, tokens, head), last keys, next logits."""
+    """A row up to its next token: keys and values of each layer (heads, tokens, head), last keys, next logits."""
 
     keys: list[Floats]
     values: list[Floats]
@@ -55,36 +55,62 @@ def prefill(folded: Folded, shape: Shape, prompt: list[int]) -> Prefilled:
 class Decoder:
     """Rows in slots 0 to `active` - 1, each at its own position.
 
-    `put` fills the next slot, `step` moves all on by one token, `drop` frees a slot and moves the last row there.
+    `put` fills the next slot, `step` moves all on by one token, `drop` frees a slot and moves the last row there, and `take`
+    returns a row that `put` continues later.
     """
 
-    def __init__(self, folded: Folded, shape: Shape, slots: int, positions: int) -> None:
-        """Make room for `slots` rows of at most this many positions."""
+    def __init__(self, folded: Folded, shape: Shape) -> None:
         self.folded, self.shape = folded, shape
         self.active = 0
-        dtype, self._blocks = folded.embedding.dtype, -(-positions // _BLOCK)
-        room = (shape.layers, slots, shape.heads, self._blocks * _BLOCK)
+        self._rotations = rotations(shape, folded.embedding.dtype)
+        self._allocate(0, 0)
+
+    def reserve(self, slots: int, positions: int) -> None:
+        """Make room for `slots` rows of at most this many positions; rows that are there stay."""
+        blocks = -(-positions // _BLOCK)
+        if slots <= self._lengths.size and blocks <= self._blocks:
+            return
+        before = {name: getattr(self, name) for name in _STATES}
+        self._allocate(max(slots, self._lengths.size), max(blocks, self._blocks))
+        for name, state in before.items():
+            getattr(self, name)[tuple(map(slice, state.shape))] = state
+
+    def _allocate(self, slots: int, blocks: int) -> None:
+        shape, dtype, self._blocks = self.shape, self.folded.embedding.dtype, blocks
+        room = (shape.layers, slots, shape.heads, blocks * _BLOCK)
         self._keys = np.zeros((*room, shape.head), dtype)
         # One more column, always 1: the product with it is the sum of the weights, by which the others are divided.
         self._values = np.zeros((*room, shape.head + 1), dtype)
         self._values[..., shape.head] = 1
         self._last_keys = np.zeros((shape.layers, slots, shape.width), dtype)
-        self._hidden = np.full((slots, self._blocks * _BLOCK), -np.inf, dtype)
+        self._hidden = np.full((slots, blocks * _BLOCK), -np.inf, dtype)
         self._lengths = np.zeros(slots, np.int64)
-        self._rotations = rotations(shape, dtype)
 
-    def put(self, prompt: Prefilled) -> int:
-        """Start a prompt's row and return its slot."""
+    def put(self, row: Prefilled) -> int:
+        """Start or continue a row and return its slot."""
         slot = self.active
         for layer in range(self.shape.layers):
-            self._keys[layer, slot, :, : prompt.length] = prompt.keys[layer]
-            self._values[layer, slot, :, : prompt.length, : self.shape.head] = prompt.values[layer]
-            self._last_keys[layer, slot] = prompt.last_keys[layer]
+            self._keys[layer, slot, :, : row.length] = row.keys[layer]
+            self._values[layer, slot, :, : row.length, : self.shape.head] = row.values[layer]
+            self._last_keys[layer, slot] = row.last_keys[layer]
         self._hidden[slot] = -np.inf
-        self._hidden[slot, : prompt.length] = 0
-        self._lengths[slot] = prompt.length
+        self._hidden[slot, : row.length] = 0
+        self._lengths[slot] = row.length
         self.active += 1
         return slot
+
+    def take(self, slot: int, logits: Floats) -> Prefilled:
+        """Drop a row, whose next logits are given, and return a copy of it."""
+        length = int(self._lengths[slot])
+        row = Prefilled(
+            keys=list(self._keys[:, slot, :, :length].copy()),
+            values=list(self._values[:, slot, :, :length, : self.shape.head].copy()),
+            last_keys=list(self._last_keys[:, slot].copy()),
+            logits=logits.copy(),
+            length=length,
+        )
+        self.drop(slot)
+        return row
 
     def drop(self, slot: int) -> None:
         """End a row; the last row takes its slot."""
@@ -143,6 +169,9 @@ class Decoder:
         scores += hidden
         scores -= scores.max(axis=-1, keepdims=True)
         return np.exp(scores, out=scores)
+
+
+_STATES = ("_keys", "_values", "_last_keys", "_hidden", "_lengths")
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,6 +86,8 @@ class Trainer:
         self.engine = engine
         self.adapter = adapter
         self.adam = Adam()
+        self.steps = 0
+        """The optimiser steps that have made the adapter, those of a state that was loaded among them."""
         self._gradients: Weights = {}
         self._folded: Folded | None = None
 
@@ -127,6 +129,7 @@ class Trainer:
         gradients, self._gradients = self._gradients, {}
         with one_thread():
             metrics = self.adam.step(self.adapter.factors, gradients, params or AdamParams())
+        self.steps += 1
         self._folded = None
         return metrics
 
@@ -145,7 +148,7 @@ class Trainer:
             adapter.spec.rank != self.adapter.spec.rank
         ):
             raise ValueError(f"{path} was trained with {adapter.spec}, not with {self.adapter.spec}")
-        self.adapter, self.adam = adapter, adam if optimizer else Adam()
+        self.adapter, self.adam, self.steps = adapter, adam if optimizer else Adam(), adam.steps
         self._gradients, self._folded = {}, None
 
     def save_sampler(self, path: Path) -> None:
@@ -176,7 +179,7 @@ class Sampler:
 
     def __init__(self, engine: Engine, adapter: Adapter | None) -> None:
         self.engine = engine
-        self._folded = engine.fold_weights(adapter)
+        self.folded = engine.fold_weights(adapter)
 
     def sample(
         self, prompts: Sequence[Sequence[int]], params: SamplingParams | Sequence[SamplingParams], *, topk: int = 0
@@ -184,7 +187,7 @@ class Sampler:
         """Return replies in the order of the prompts, `num_samples` for each; see `sampling.sample`."""
         of_each = [params] * len(prompts) if isinstance(params, SamplingParams) else params
         with one_thread():
-            return sample(self._folded, self.engine.shape, self.engine.tokenizer, prompts, of_each, topk=topk)
+            return sample(self.folded, self.engine.shape, self.engine.tokenizer, prompts, of_each, topk=topk)
 
     def logprobs(self, prompt: Sequence[int], *, topk: int = 0, targets: Integers | None = None) -> Scored:
         """Return the log-probability of each token of a prompt; with `topk`, of the most probable ones as well.
@@ -193,8 +196,8 @@ class Sampler:
         """
         check_prompt(prompt, self.engine.shape, room=0)
         with one_thread():
-            states = forward(self._folded, self.engine.shape, np.array([list(prompt)], np.int64)).states
-            logprobs = log_softmax(states[:-1] @ self._folded.unembedding)
+            states = forward(self.folded, self.engine.shape, np.array([list(prompt)], np.int64)).states
+            logprobs = log_softmax(states[:-1] @ self.folded.unembedding)
         prompt_logprobs = np.take_along_axis(logprobs, np.asarray(prompt, np.int64)[1:, None], axis=1)[:, 0]
         scored = np.concatenate([np.full(1, np.nan, prompt_logprobs.dtype), prompt_logprobs])
         of_targets = None if targets is None else self._of_targets(logprobs, targets)
@@ -209,7 +212,7 @@ class Sampler:
         """Return the mean of a prompt's last hidden states, of length 1: (width,)."""
         check_prompt(prompt, self.engine.shape, room=0)
         with one_thread():
-            states = forward(self._folded, self.engine.shape, np.array([list(prompt)], np.int64)).states
+            states = forward(self.folded, self.engine.shape, np.array([list(prompt)], np.int64)).states
         mean: Floats = states.mean(axis=0, dtype=np.float64)
         return (mean / np.linalg.norm(mean)).astype(np.float32)
 

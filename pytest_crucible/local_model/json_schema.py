@@ -9,12 +9,16 @@ from __future__ import annotations
 import functools
 import itertools
 import json
+import math
 import string
 from collections.abc import Callable, Mapping, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
 from urllib.parse import unquote
 
 from pytest_crucible.local_model.grammar import Node, Reference, characters, choice, literal, optional, repeat, sequence
+from pytest_crucible.local_model.number_ranges import DIGITS, integer_node, number_node
+from pytest_crucible.local_model.text_patterns import PRINTABLE, pattern_node
 from pytest_crucible.records.errors import describe_json_type
 
 # Keywords that say nothing about which texts are valid, or that hold for every text of the grammar.
@@ -22,21 +26,30 @@ _IGNORED = {
     *("title", "description", "default", "examples", "$schema", "$defs", "definitions", "$comment", "strict"),
     *("deprecated", "readOnly", "writeOnly", "discriminator"),
 }
+_FARTHEST = Decimal(10) ** (DIGITS + 1)
+_BOUNDS = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
 _OF_TYPE = {
     "object": {"properties", "required", "additionalProperties"},
     "array": {"items", "minItems", "maxItems"},
-    "string": {"minLength", "maxLength"},
-    "integer": set[str](),
-    "number": set[str](),
+    "string": {"minLength", "maxLength", "pattern", "format"},
+    "integer": _BOUNDS,
+    "number": _BOUNDS,
     "boolean": set[str](),
     "null": set[str](),
 }
 _KEYWORDS = {"type", *set().union(*_OF_TYPE.values())}
-_PRINTABLE = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) not in '"\\')
 # Each level has states of its own, whose tokens are found once: a model that nests for ever would never come to its end.
 MAX_DEPTH = 5
-# Numbers of more digits would lose some in most programs that read them.
-_DIGITS = 9
+_DATE = r"[12]\d{3}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)|02-(?:0[1-9]|1\d|2[0-8]))"
+_TIME = r"(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\dZ"
+_HEX = "[0-9a-f]"
+# Some texts of each format: days that each year has, times in UTC.
+_FORMATS = {
+    "date": f"^{_DATE}$",
+    "time": f"^{_TIME}$",
+    "date-time": f"^{_DATE}T{_TIME}$",
+    "uuid": f"^{_HEX}{{8}}-{_HEX}{{4}}-4{_HEX}{{3}}-[89ab]{_HEX}{{3}}-{_HEX}{{12}}$",
+}
 
 
 def object_node(depth: int = MAX_DEPTH) -> Node:
@@ -111,7 +124,9 @@ class _Compiler:
         if kind == "array":
             return self._name(self._array(schema, place))
         if kind == "string":
-            return _string(*_read_bounds(schema, "minLength", "maxLength", place))
+            return _string_of(schema, place)
+        if kind in ("integer", "number"):
+            return _number_of(kind, schema, place)
         return _SIMPLE[kind]
 
     def _object(self, schema: Schema, place: str) -> Node:
@@ -219,8 +234,50 @@ def _read_bounds(schema: Schema, least_name: str, most_name: str, place: str) ->
     return least, None if most is None else int(most)
 
 
+def _string_of(schema: Schema, place: str) -> Node:
+    lengths, forms = {"minLength", "maxLength"} & set(schema), {"pattern", "format"} & set(schema)
+    if not forms:
+        return _string(*_read_bounds(schema, "minLength", "maxLength", place))
+    if lengths or len(forms) > 1:
+        together = ", ".join(sorted(lengths | forms))
+        raise ValueError(f"{place} has {together} together, which this model's decoding cannot keep: leave one of them")
+    (name,) = forms
+    pattern = _FORMATS.get(schema[name]) if name == "format" and isinstance(schema[name], str) else schema[name]
+    if not isinstance(pattern, str):
+        known = f", this model's decoding keeps {', '.join(_FORMATS)}" if name == "format" else "; expected a text"
+        raise ValueError(f"{place}/{name} is {schema[name]!r}{known}")
+    try:
+        return sequence(literal('"'), pattern_node(pattern), literal('"'))
+    except ValueError as error:
+        raise ValueError(f"{place}/{name}: {error}") from None
+
+
+def _number_of(kind: str, schema: Schema, place: str) -> Node:
+    bounds = {name: _read_bound(schema, name, place) for name in _BOUNDS & set(schema)}
+    if not bounds:
+        return _SIMPLE[kind]
+    # The next number that the grammar has.
+    step = Decimal(1) if kind == "integer" else Decimal(10) ** -DIGITS
+    lows, highs = ([bounds[name]] if name in bounds else [] for name in ("minimum", "maximum"))
+    if "exclusiveMinimum" in bounds:
+        lows.append(bounds["exclusiveMinimum"].quantize(step, ROUND_FLOOR) + step)
+    if "exclusiveMaximum" in bounds:
+        highs.append(bounds["exclusiveMaximum"].quantize(step, ROUND_CEILING) - step)
+    try:
+        return (integer_node if kind == "integer" else number_node)(max(lows, default=None), min(highs, default=None))
+    except ValueError as error:
+        raise ValueError(f"{place} {error}") from None
+
+
+def _read_bound(schema: Schema, name: str, place: str) -> Decimal:
+    if kind_of(schema[name]) not in ("integer", "number") or not math.isfinite(schema[name]):
+        raise ValueError(f"{place}/{name} is {schema[name]!r}; expected a number")
+    # No number of the grammar is beyond these, which numbers of any size can be compared with.
+    return max(-_FARTHEST, min(_FARTHEST, Decimal(str(schema[name]))))
+
+
 def _string(least: int = 0, most: int | None = None) -> Node:
-    return sequence(literal('"'), repeat(characters(_PRINTABLE), least, most), literal('"'))
+    return sequence(literal('"'), repeat(characters(PRINTABLE), least, most), literal('"'))
 
 
 def _object_of(value: Node) -> Node:
@@ -235,11 +292,11 @@ def _list_of(part: Node) -> Node:
 _STRING = _string()
 _NUMBER = sequence(
     optional(literal("-")),
-    choice((literal("0"), sequence(characters("123456789"), repeat(characters(string.digits), 0, _DIGITS - 1)))),
+    choice((literal("0"), sequence(characters("123456789"), repeat(characters(string.digits), 0, DIGITS - 1)))),
 )
 _SIMPLE = {
     "integer": _NUMBER,
-    "number": sequence(_NUMBER, optional(sequence(literal("."), repeat(characters(string.digits), 1, _DIGITS)))),
+    "number": sequence(_NUMBER, optional(sequence(literal("."), repeat(characters(string.digits), 1, DIGITS)))),
     "boolean": choice((literal("true"), literal("false"))),
     "null": literal("null"),
 }

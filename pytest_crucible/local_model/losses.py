@@ -279,15 +279,23 @@ class Adam:
     def step(self, values: dict[str, Floats], gradients: Mapping[str, Floats], params: AdamParams) -> dict[str, float]:
         """Move the values in place and return the norm of all gradients together, before clipping.
 
-        Raises NotFinite for gradients that are not finite; the values have not moved then.
+        Raises NotFinite for gradients that are not finite, and for a step to values that are not; nothing has changed then.
         """
         norm = math.sqrt(sum(float(np.vdot(gradient, gradient)) for gradient in gradients.values()))
         if not math.isfinite(norm):
             raise NotFinite("the gradients are not finite")
         scale = params.grad_clip_norm / norm if 0 < params.grad_clip_norm < norm else 1.0
-        self.steps += 1
-        for name, gradient in gradients.items():
-            self._move(name, values[name], gradient if scale == 1.0 else gradient * scale, params)
+        moved = Adam(_copy(self.first), _copy(self.second), self.steps + 1)
+        new = {name: values[name].copy() for name in gradients}
+        # What overflows is found below.
+        with np.errstate(over="ignore", invalid="ignore"):
+            for name, gradient in gradients.items():
+                moved._move(name, new[name], gradient if scale == 1.0 else gradient * scale, params)
+        if not all(np.isfinite(value).all() for value in new.values()):
+            raise NotFinite("the step made weights that are not finite")
+        for name, value in new.items():
+            values[name][...] = value
+        self.first, self.second, self.steps = moved.first, moved.second, moved.steps
         return {"grad_norm:mean": norm}
 
     def _move(self, name: str, value: Floats, gradient: Floats, params: AdamParams) -> None:
@@ -302,3 +310,7 @@ class Adam:
         if params.weight_decay:
             update += params.weight_decay * value
         value -= params.learning_rate * update
+
+
+def _copy(values: Mapping[str, Floats]) -> dict[str, Floats]:
+    return {name: value.copy() for name, value in values.items()}

@@ -13,12 +13,14 @@ import codecs
 import hashlib
 import math
 import secrets
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pytest_crucible.local_model.config import Floats, Integers, Shape
 from pytest_crucible.local_model.decoding import (
@@ -39,7 +41,17 @@ SLOTS = 64
 # Of the longest prompts with their replies fewer fit: their cached keys and values take as much memory as 64 rows of 512 tokens.
 _POSITIONS = SLOTS * 512
 
+ScalarT = TypeVar("ScalarT", bound=np.generic)
 StopReason: TypeAlias = Literal["stop", "length"]
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token of a reply, its log-probability, and the most probable ones with theirs, if they were requested."""
+
+    id: int
+    logprob: float
+    top: Sequence[tuple[int, float]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +71,7 @@ class SamplingParams:
     num_samples: int = 1
     language: Language | None = None
     """The texts that a reply may have; None for any."""
-    watch: Callable[[int, int], None] | None = None
+    watch: Callable[[int, Token], None] | None = None
     """Called with the number of the sample and each token as it is chosen; in the thread that samples."""
     is_abandoned: Callable[[], bool] | None = None
     """Whether nothing waits for the replies any more: they then end at their next token."""
@@ -95,12 +107,38 @@ class Sampled:
     topk_logprobs: Floats | None = None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Reply:
+    """One requested reply: its prompt, the number of the sample for that prompt, and who gets it."""
+
+    prompt: list[int]
+    params: SamplingParams
+    number: int
+    seed: int
+    topk: int
+    """The number of most probable tokens that are wanted at each position."""
+    limit: int
+    owner: Any = None
+
+    @property
+    def positions(self) -> int:
+        return len(self.prompt) + self.limit
+
+    @property
+    def is_abandoned(self) -> bool:
+        return self.params.is_abandoned is not None and self.params.is_abandoned()
+
+
+Ended: TypeAlias = tuple[Reply, "Sampled | Exception"]
+"""A reply that is complete, or the reason that it is not."""
+
+
 @dataclass(slots=True)
 class _Row:
-    """A reply in progress."""
+    """A reply in progress, for a client."""
 
-    request: _Request
-    limit: int
+    request: Reply
+    client: Hashable
     uniforms: Floats
     stops: Stops
     constraint: Constraint | None
@@ -111,19 +149,7 @@ class _Row:
     @property
     def is_over(self) -> bool:
         """True where the reply ends without a stop."""
-        is_abandoned = self.request.params.is_abandoned
-        return len(self.tokens) >= self.limit or (is_abandoned is not None and is_abandoned())
-
-
-@dataclass(frozen=True, slots=True)
-class _Request:
-    """One requested reply: its place in the results, its prompt, and the number of the sample for that prompt."""
-
-    place: int
-    prompt: list[int]
-    params: SamplingParams
-    number: int
-    seed: int
+        return len(self.tokens) >= self.request.limit or self.request.is_abandoned
 
 
 def sample(
@@ -141,13 +167,25 @@ def sample(
     With `topk`, the k most probable tokens at each position as well. A prompt that is empty, that leaves no room in the
     context or has unknown ids raises ValueError, before anything is sampled.
     """
-    requests = _requests(prompts, params, shape)
+    if len(prompts) != len(params):
+        raise ValueError(
+            f"{len(prompts)} prompts and {len(params)} parameters: give one set of parameters for each prompt"
+        )
+    requests = [
+        reply
+        for prompt, own in zip(prompts, params, strict=True)
+        for reply in request_replies(prompt, own, shape, topk)
+    ]
+    batch = Batch(folded, shape, tokenizer, slots)
+    # By length and content, so that equal prompts become neighbours and are read once.
+    batch.add(sorted(requests, key=lambda request: (len(request.prompt), request.prompt)))
     replies: dict[int, Sampled] = {}
-    if requests:
-        batch = _Batch(folded, shape, tokenizer, requests, topk, min(slots, len(requests)))
-        while batch.fill():
-            replies |= batch.step()
-    return [replies[place] for place in range(len(replies))]
+    while batch.fill():
+        for request, reply in batch.step():
+            if isinstance(reply, Exception):
+                raise reply
+            replies[id(request)] = reply
+    return [replies[id(request)] for request in requests]
 
 
 class PromptTooLong(ValueError):
@@ -183,73 +221,212 @@ def _limit(prompt: Sequence[int], params: SamplingParams, shape: Shape) -> int:
     return room if params.max_tokens is None else min(room, params.max_tokens)
 
 
-def _requests(prompts: Sequence[Sequence[int]], params: Sequence[SamplingParams], shape: Shape) -> list[_Request]:
-    if len(prompts) != len(params):
-        raise ValueError(
-            f"{len(prompts)} prompts and {len(params)} parameters: give one set of parameters for each prompt"
-        )
-    requests: list[_Request] = []
-    for prompt, param in zip(prompts, params, strict=True):
-        check_request(prompt, param, shape)
-        # Samples of one prompt share the seed; their numbers tell their streams apart.
-        seed = secrets.randbits(63) if param.seed is None else param.seed
-        for number in range(param.num_samples):
-            requests.append(_Request(len(requests), list(prompt), param, number, seed))
-    return requests
+def request_replies(
+    prompt: Sequence[int], params: SamplingParams, shape: Shape, topk: int = 0, owner: Any = None
+) -> list[Reply]:
+    """Return the requests of a prompt, as many as `num_samples`. Raises ValueError as `check_request` does."""
+    check_request(prompt, params, shape)
+    # Samples of one prompt share the seed; their numbers tell their streams apart.
+    seed = secrets.randbits(63) if params.seed is None else params.seed
+    tokens, limit = list(prompt), _limit(prompt, params, shape)
+    return [Reply(tokens, params, number, seed, topk, limit, owner) for number in range(params.num_samples)]
 
 
-class _Batch:
-    """Rows that are being decoded, and those that wait for a slot.
+Submit: TypeAlias = Callable[[Callable[[], Prefilled]], "Future[Prefilled]"]
 
-    Equal prompts follow each other and are read once.
+
+@dataclass(frozen=True, slots=True)
+class _Paused:
+    """A row whose slot another client has, and what continues it."""
+
+    row: _Row
+    state: Prefilled
+
+
+class Batch:
+    """Rows of one model that are decoded together, and requests that wait for a slot: they join and leave at each token.
+
+    Clients have equal shares of the slots. Where all are taken, rows of the client with the most pause for another one's.
     """
 
     def __init__(
-        self, folded: Folded, shape: Shape, tokenizer: Tokenizer, requests: list[_Request], topk: int, slots: int
+        self, folded: Folded, shape: Shape, tokenizer: Tokenizer, slots: int = SLOTS, submit: Submit | None = None
     ) -> None:
-        self.folded, self.shape, self.tokenizer, self.topk = folded, shape, tokenizer, topk
-        # By length and content, so that equal prompts become neighbours and are read once.
-        self.waiting = deque(sorted(requests, key=lambda request: (len(request.prompt), request.prompt)))
-        longest = max(len(request.prompt) + _limit(request.prompt, request.params, shape) for request in requests)
-        self.slots = min(slots, max(1, _POSITIONS // longest))
-        self.decoder = Decoder(folded, shape, self.slots, longest)
+        """Make an empty batch of at most so many rows. `submit` reads prompts beside; without it `fill` reads them."""
+        self.folded, self.shape, self.tokenizer, self.most = folded, shape, tokenizer, slots
+        self.decoder = Decoder(folded, shape)
         self.rows: list[_Row] = []
-        self.logits = np.empty((self.slots, shape.vocabulary), folded.embedding.dtype)
-        self.narrowing = Narrowing(np.empty(self.slots), np.empty(self.slots, np.int64), np.empty(self.slots))
-        self.read: tuple[list[int], Prefilled] | None = None
+        self._waiting: dict[Hashable, deque[Reply | _Paused]] = {}
+        self._reading: deque[tuple[Reply, Hashable, Future[Prefilled]]] = deque()
+        self._submit = submit
+        self._last_read: tuple[list[int], Future[Prefilled]] | None = None
+        self._ended: list[Ended] = []
+        self.logits = np.empty((0, shape.vocabulary), folded.embedding.dtype)
+        self.narrowing = Narrowing(np.empty(0), np.empty(0, np.int64), np.empty(0))
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.rows or self._waiting or self._reading or self._ended)
+
+    @property
+    def is_ready(self) -> bool:
+        """True where a step would change something; false while all prompts are still read."""
+        is_read = bool(self._reading) and self._reading[0][2].done()
+        return bool(self.rows or self._ended or is_read or (self._waiting and not self._reading))
+
+    def add(self, requests: Iterable[Reply], client: Hashable = None) -> None:
+        """Let the requests of a client wait for slots."""
+        for request in requests:
+            self._waiting.setdefault(client, deque()).append(request)
 
     def fill(self) -> bool:
-        """Give free slots to waiting requests; return True while any row is left."""
-        while self.waiting and len(self.rows) < self.slots:
-            request = self.waiting.popleft()
-            if self.read is None or self.read[0] != request.prompt:
-                self.read = request.prompt, prefill(self.folded, self.shape, request.prompt)
-            slot = self.decoder.put(self.read[1])
-            self.logits[slot] = self.read[1].logits
-            self.narrowing.temperature[slot] = request.params.temperature
-            self.narrowing.top_k[slot] = request.params.top_k
-            self.narrowing.top_p[slot] = request.params.top_p
-            self.rows.append(self._row(request))
-        return bool(self.rows)
+        """Give slots to requests that wait; return whether anything is left to do."""
+        self._drop_abandoned()
+        while clients := [client for client in self._waiting if not self._is_reading(client)]:
+            counts = self._count_rows()
+            client = min(clients, key=counts.__getitem__)
+            if not self._make_room(self._waiting[client][0], counts[client]):
+                break
+            self._start(client)
+        while self._reading and self._reading[0][2].done():
+            self._join(*self._reading.popleft())
+        return not self.is_empty
 
-    def step(self) -> dict[int, Sampled]:
-        """Add one token to every row; return the complete replies."""
+    def clear(self) -> list[Reply]:
+        """End everything, and return what was requested."""
+        requests = [row.request for row in self.rows] + [request for request, _, _ in self._reading]
+        requests += [_request_of(entry) for waiting in self._waiting.values() for entry in waiting]
+        self.rows.clear()
+        self._reading.clear()
+        self._waiting.clear()
+        return requests
+
+    def step(self) -> list[Ended]:
+        """Add one token to every row; return the complete replies, and those that have failed or were abandoned."""
+        ended, self._ended = self._ended, []
         count = len(self.rows)
+        if not count:
+            return ended
         logits = self.logits[:count]
         uniforms = np.array([row.uniforms[len(row.tokens)] for row in self.rows])
         tokens = choose(self._constrain(logits), uniforms, self.narrowing.at(slice(0, count)))
-        logprobs = log_softmax(logits)
-        self._record(tokens, logprobs)
-        complete = {}
+        self._record(tokens, log_softmax(logits))
         # Backwards, because dropping a row moves the last one into its slot.
         for slot in reversed(range(count)):
             if reply := self._finish_if_complete(self.rows[slot]):
-                complete[self.rows[slot].request.place] = reply
+                ended.append((self.rows[slot].request, reply))
                 tokens[slot] = tokens[len(self.rows) - 1]
-                self._drop(slot)
+                self.decoder.drop(slot)
+                self._forget(slot)
         if self.rows:
             self.logits[: len(self.rows)] = self.decoder.step(tokens[: len(self.rows)])
-        return complete
+        return ended
+
+    def _is_reading(self, client: Hashable) -> bool:
+        """Return whether a prompt of a client is read, so that its next one waits: the others' come between."""
+        entry = self._waiting[client][0]
+        in_progress = [request.prompt for request, own, _ in self._reading if own == client]
+        return isinstance(entry, Reply) and bool(in_progress) and in_progress[-1] != entry.prompt
+
+    def _drop_abandoned(self) -> None:
+        for client, waiting in tuple(self._waiting.items()):
+            while waiting and _request_of(waiting[0]).is_abandoned:
+                self._ended.append((_request_of(waiting.popleft()), Sampled([], [], "length", "")))
+            if not waiting:
+                del self._waiting[client]
+
+    def _count_rows(self) -> Counter[Hashable]:
+        return Counter([row.client for row in self.rows] + [client for _, client, _ in self._reading])
+
+    def _make_room(self, entry: Reply | _Paused, share: int) -> bool:
+        """Return whether a request of a client with so many rows has a slot; others that have two more pause."""
+        while not self._fits(_request_of(entry).positions):
+            client, rows = max(
+                Counter(row.client for row in self.rows).items(), key=lambda item: item[1], default=(None, 0)
+            )
+            if rows < share + 2:
+                return False
+            self._pause(client)
+        return True
+
+    def _fits(self, positions: int) -> bool:
+        requests = [row.request for row in self.rows] + [request for request, _, _ in self._reading]
+        longest = max((request.positions for request in requests), default=0)
+        slots, most = len(requests) + 1, max(longest, positions)
+        if slots > 1 and (slots > self.most or slots * most > _POSITIONS):
+            return False
+        self._reserve(slots, most)
+        return True
+
+    def _reserve(self, slots: int, positions: int) -> None:
+        """Make room in all arrays: for as many rows as wait, else for twice as many as before, since growing copies."""
+        room = len(self.logits)
+        if slots > room:
+            waiting = slots - 1 + sum(map(len, self._waiting.values()))
+            room = min(max(slots, 2 * room, waiting), self.most, max(slots, _POSITIONS // positions))
+            self.logits = _resize(self.logits, room)
+            settings = self.narrowing
+            self.narrowing = Narrowing(
+                _resize(settings.temperature, room), _resize(settings.top_k, room), _resize(settings.top_p, room)
+            )
+        self.decoder.reserve(room, positions)
+
+    def _pause(self, client: Hashable) -> None:
+        """Let the last row of a client wait in front of its other requests."""
+        slot = max(slot for slot, row in enumerate(self.rows) if row.client == client)
+        paused = _Paused(self.rows[slot], self.decoder.take(slot, self.logits[slot]))
+        self._forget(slot)
+        self._waiting.setdefault(client, deque()).appendleft(paused)
+
+    def _start(self, client: Hashable) -> None:
+        """Continue the first that a client waits for, or read its prompt."""
+        entry = self._waiting[client].popleft()
+        if not self._waiting[client]:
+            del self._waiting[client]
+        if isinstance(entry, _Paused):
+            self._place(entry.row, entry.state)
+        else:
+            self._reading.append((entry, client, self._read(entry.prompt)))
+            if self._submit is None:
+                self._join(*self._reading.pop())
+
+    def _read(self, prompt: list[int]) -> Future[Prefilled]:
+        if self._last_read is None or self._last_read[0] != prompt:
+            self._last_read = prompt, (self._submit or _call)(lambda: prefill(self.folded, self.shape, prompt))
+        return self._last_read[1]
+
+    def _join(self, request: Reply, client: Hashable, reading: Future[Prefilled]) -> None:
+        """Begin a reply whose prompt has been read."""
+        try:
+            state = reading.result()
+            if not np.isfinite(state.logits).all():
+                raise ArithmeticError("the weights are not finite: nothing can be sampled from them")
+            self._place(self._new_row(request, client), state)
+        except Exception as error:
+            self._ended.append((request, error))
+
+    def _place(self, row: _Row, state: Prefilled) -> None:
+        slot, params = self.decoder.put(state), row.request.params
+        self.logits[slot] = state.logits
+        self.narrowing.temperature[slot] = params.temperature
+        self.narrowing.top_k[slot] = params.top_k
+        self.narrowing.top_p[slot] = params.top_p
+        self.rows.append(row)
+
+    def _forget(self, slot: int) -> None:
+        """Move the last row to a slot that the decoder has freed."""
+        last = len(self.rows) - 1
+        self.logits[slot] = self.logits[last]
+        for setting in (self.narrowing.temperature, self.narrowing.top_k, self.narrowing.top_p):
+            setting[slot] = setting[last]
+        self.rows[slot] = self.rows[last]
+        self.rows.pop()
+
+    def _new_row(self, request: Reply, client: Hashable) -> _Row:
+        language = request.params.language
+        constraint = None if language is None else Constraint(language)
+        stops = Stops(request.params.stop, self.tokenizer)
+        return _Row(request, client, _stream(request).random(request.limit), stops, constraint)
 
     def _constrain(self, logits: Floats) -> Floats:
         """Return the logits with those of tokens that are not allowed removed; the same array where no row is constrained."""
@@ -258,30 +435,24 @@ class _Batch:
         constrained = logits.copy()
         for slot, row in enumerate(self.rows):
             if row.constraint is not None:
-                allowed = row.constraint.find_mask(row.limit - len(row.tokens))
+                allowed = row.constraint.find_mask(row.request.limit - len(row.tokens))
                 constrained[slot, : len(allowed)][~allowed] = -np.inf
                 constrained[slot, len(allowed) :] = -np.inf
         return constrained
 
-    def _row(self, request: _Request) -> _Row:
-        limit, language = _limit(request.prompt, request.params, self.shape), request.params.language
-        constraint = None if language is None else Constraint(language)
-        stops = Stops(request.params.stop, self.tokenizer)
-        return _Row(request, limit, _stream(request).random(limit), stops, constraint)
-
     def _record(self, tokens: Integers, logprobs: Floats) -> None:
         chosen = logprobs[np.arange(len(tokens)), tokens].tolist()
-        for row, token, logprob in zip(self.rows, tokens.tolist(), chosen, strict=True):
+        for slot, (row, token, logprob) in enumerate(zip(self.rows, tokens.tolist(), chosen, strict=True)):
             row.tokens.append(token)
+            row.logprobs.append(logprob)
             if row.constraint is not None:
                 row.constraint.advance(token)
+            if row.request.topk:
+                best, values = most_probable(logprobs[slot : slot + 1], row.request.topk)
+                row.topk.append((best[0], values[0]))
             if (watch := row.request.params.watch) is not None:
-                watch(row.request.number, token)
-            row.logprobs.append(logprob)
-        if self.topk:
-            best, values = most_probable(logprobs, self.topk)
-            for slot, row in enumerate(self.rows):
-                row.topk.append((best[slot], values[slot]))
+                top = [(best.tolist(), values.tolist()) for best, values in row.topk[-1:]]
+                watch(row.request.number, Token(token, logprob, [*zip(*top[0], strict=True)] if top else ()))
 
     def _finish_if_complete(self, row: _Row) -> Sampled | None:
         text_kept = row.stops.text_before_end(row.tokens)
@@ -294,16 +465,28 @@ class _Batch:
         best, values = (np.stack(column) for column in zip(*row.topk, strict=True))
         return Sampled(row.tokens, row.logprobs, reason, text, best, values)
 
-    def _drop(self, slot: int) -> None:
-        last = len(self.rows) - 1
-        self.decoder.drop(slot)
-        self.rows[slot] = self.rows[last]
-        self.rows.pop()
-        for setting in (self.narrowing.temperature, self.narrowing.top_k, self.narrowing.top_p):
-            setting[slot] = setting[last]
+
+def _request_of(entry: Reply | _Paused) -> Reply:
+    return entry.row.request if isinstance(entry, _Paused) else entry
 
 
-def _stream(request: _Request) -> np.random.Generator:
+def _resize(values: NDArray[ScalarT], size: int) -> NDArray[ScalarT]:
+    """Return the first values in an array of another length."""
+    resized = np.zeros((size, *values.shape[1:]), values.dtype)
+    resized[: len(values)] = values
+    return resized
+
+
+def _call(function: Callable[[], Prefilled]) -> Future[Prefilled]:
+    called: Future[Prefilled] = Future()
+    try:
+        called.set_result(function())
+    except Exception as error:
+        called.set_exception(error)
+    return called
+
+
+def _stream(request: Reply) -> np.random.Generator:
     # Philox is counter-based: any 128-bit key gives an independent stream, so a digest can be the key.
     digest = hashlib.blake2b(repr((request.seed, request.number, request.prompt)).encode(), digest_size=16)
     return np.random.Generator(np.random.Philox(key=int.from_bytes(digest.digest(), "little")))

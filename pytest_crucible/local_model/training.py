@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
+from threading import Lock
 from typing import TypeAlias, TypeVar
 
 import numpy as np
@@ -46,6 +47,17 @@ _NAMES = (
 )
 
 
+@dataclass(slots=True)
+class _Blocks:
+    """The blocks of `one_thread` that are open, in all threads: the switch is the process's."""
+
+    open: int = 0
+    before: int = 1
+
+
+_BLOCKS, _LOCK = _Blocks(), Lock()
+
+
 @contextlib.contextmanager
 def one_thread() -> Iterator[int]:
     """Compute in one thread within the block; yield how many threads numpy's matrix library had before.
@@ -53,16 +65,22 @@ def one_thread() -> Iterator[int]:
     Does nothing, and yields 1, where the library has no such switch.
     """
     threads = switch()
-    before = threads[0]() if threads else 1
-    # Already one thread: there is nothing to switch and restore.
-    if threads is None or before == 1:
+    if threads is None:
         yield 1
         return
-    threads[1](1)
+    with _LOCK:
+        _BLOCKS.open += 1
+        if _BLOCKS.open == 1:
+            _BLOCKS.before = threads[0]()
+            threads[1](1)
+        before = _BLOCKS.before
     try:
         yield before
     finally:
-        threads[1](before)
+        with _LOCK:
+            _BLOCKS.open -= 1
+            if not _BLOCKS.open:
+                threads[1](before)
 
 
 def compute_each(compute: Callable[[PartT], ResultT], parts: Sequence[PartT], threads: int) -> Iterator[ResultT]:

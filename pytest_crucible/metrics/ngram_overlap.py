@@ -1,4 +1,8 @@
-"""BLEU, chrF and ROUGE by the standard packages (extra `[text]`), for single replies and for a corpus."""
+"""BLEU, chrF and ROUGE by the standard packages (extra `[text]`), for single replies and for a corpus.
+
+The packages' tokenizers are for English. Words of other scripts are those of `scripts`: ROUGE uses them where a reply or an
+expected answer has letters that are not Latin, and BLEU separates the characters of scripts without blanks.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from importlib import metadata
 from typing import Any, Literal
 
 from pytest_crucible.metrics.definition import NotApplicable, metric
+from pytest_crucible.metrics.scripts import is_latin, separate_characters, split_words
 from pytest_crucible.metrics.text import NO_EXPECTED, expected_answers
 from pytest_crucible.records import Reply, Sample
 from pytest_crucible.records.errors import SpecError
@@ -19,12 +24,12 @@ LONGEST = 100_000
 Rouge = Literal["rouge1", "rouge2", "rougeL"]
 
 
-def _package_version(package: str) -> str:
+def _package_version(package: str, own: str) -> str:
     """Return a metric version with the package's: scores of different versions are not compared."""
     try:
-        return f"1:{package} {metadata.version(package)}"
+        return f"{own}:{package} {metadata.version(package)}"
     except metadata.PackageNotFoundError:
-        return f"1:{package}"
+        return f"{own}:{package}"
 
 
 def _missing_package(package: str) -> SpecError:
@@ -41,19 +46,37 @@ def _sacrebleu(name: str, sentence: bool) -> Any:
     return BLEU(effective_order=sentence) if name == "bleu" else CHRF()
 
 
+class _AnyScript:
+    """Splits a text into words of any script, and stems ASCII words as rouge-score does."""
+
+    def __init__(self) -> None:
+        from nltk.stem.porter import PorterStemmer  # type: ignore[import-not-found,import-untyped,unused-ignore]  # of rouge-score
+
+        self._stem = PorterStemmer().stem
+
+    def tokenize(self, text: str) -> list[str]:
+        return [self._stem(word) if word.isascii() and len(word) > 3 else word for word in split_words(text)]
+
+
 @cache
-def _rouge(kind: str) -> Any:
+def _rouge(kind: str, *, latin: bool) -> Any:
     try:
         from rouge_score.rouge_scorer import RougeScorer  # type: ignore[import-not-found,import-untyped,unused-ignore]  # an extra
     except ImportError as error:
         raise _missing_package("rouge-score") from error
-    return RougeScorer([kind], use_stemmer=True)
+    return RougeScorer([kind], use_stemmer=True, tokenizer=None if latin else _AnyScript())
+
+
+def _separate(name: str, texts: Sequence[str]) -> list[str]:
+    """Return the texts with blanks between the characters of scripts without blanks, for BLEU, whose words they are."""
+    return [separate_characters(text, punctuation=True) for text in texts] if name == "bleu" else list(texts)
 
 
 def _sentence(name: str, reply: Reply, sample: Sample) -> float | NotApplicable:
     if sample.expected in (None, []):
         return NO_EXPECTED
-    score = _sacrebleu(name, True).sentence_score(reply.text[:LONGEST], expected_answers(sample)).score
+    text, *rights = _separate(name, [reply.text[:LONGEST], *expected_answers(sample)])
+    score = _sacrebleu(name, True).sentence_score(text, rights).score
     # Rounding may give 100.00000000000004.
     return min(float(score), 100.0)
 
@@ -61,34 +84,37 @@ def _sentence(name: str, reply: Reply, sample: Sample) -> float | NotApplicable:
 def _rouge_f(kind: Rouge, reply: Reply, sample: Sample) -> float | NotApplicable:
     if sample.expected in (None, []):
         return NO_EXPECTED
-    return float(_rouge(kind).score_multi(expected_answers(sample), reply.text[: LONGEST // 10])[kind].fmeasure)
+    text, rights = reply.text[: LONGEST // 10], expected_answers(sample)
+    # One tokenizer for both: rouge-score's own splits words at letters with accents.
+    scorer = _rouge(kind, latin=all(map(is_latin, (text, *rights))))
+    return float(scorer.score_multi(rights, text)[kind].fmeasure)
 
 
-@metric(bounds=(0, 100), version=_package_version("sacrebleu"))
+@metric(bounds=(0, 100), version=_package_version("sacrebleu", "2"))
 def sentence_bleu(reply: Reply, sample: Sample) -> float | NotApplicable:
     """BLEU of one reply, by sacrebleu (13a, exponential smoothing, effective order). Its mean is not corpus BLEU."""
     return _sentence("bleu", reply, sample)
 
 
-@metric(bounds=(0, 100), version=_package_version("sacrebleu"))
+@metric(bounds=(0, 100), version=_package_version("sacrebleu", "1"))
 def sentence_chrf(reply: Reply, sample: Sample) -> float | NotApplicable:
     """chrF2 of one reply, by sacrebleu (6 characters, beta 2). Its mean is not corpus chrF."""
     return _sentence("chrf", reply, sample)
 
 
-@metric(bounds=(0, 1), version=_package_version("rouge-score"))
+@metric(bounds=(0, 1), version=_package_version("rouge-score", "2"))
 def rouge1(reply: Reply, sample: Sample) -> float | NotApplicable:
     """ROUGE-1 F of one reply, by rouge-score with stemming; the best of several references."""
     return _rouge_f("rouge1", reply, sample)
 
 
-@metric(bounds=(0, 1), version=_package_version("rouge-score"))
+@metric(bounds=(0, 1), version=_package_version("rouge-score", "2"))
 def rouge2(reply: Reply, sample: Sample) -> float | NotApplicable:
     """ROUGE-2 F of one reply, by rouge-score with stemming; the best of several references."""
     return _rouge_f("rouge2", reply, sample)
 
 
-@metric(bounds=(0, 1), version=_package_version("rouge-score"))
+@metric(bounds=(0, 1), version=_package_version("rouge-score", "2"))
 def rouge_l(reply: Reply, sample: Sample) -> float | NotApplicable:
     """ROUGE-L F of one reply (longest common subsequence), by rouge-score with stemming; the best of several references."""
     return _rouge_f("rougeL", reply, sample)
@@ -133,6 +159,7 @@ def corpus_score(
             f"{len(references)} lists of lengths {sorted({len(several) for several in references})}"
         )
     whole, single = _sacrebleu(name, False), _sacrebleu(name, True)
+    texts, references = _separate(name, texts), [_separate(name, several) for several in references]
     streams = [list(stream) for stream in zip(*references, strict=True)]
     drawn = resamples if len(texts) > 1 and resamples > 1 else 1
     whole_score = whole.corpus_score(list(texts), streams, n_bootstrap=drawn)

@@ -15,15 +15,27 @@ from pytest_crucible.records.errors import SpecError
 
 # A sign counts only if no operand precedes it: the last number of "16-3" is 3, of "= -3" it is -3.
 # Thousands are groups of exactly three digits, so "1,2" is two numbers.
+# In scripts without blanks, and in Korean, a number may follow a letter.
+_OUTSIDE = r"(?<![.\d])(?<![^\W\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf\uac00-\ud7af\uf900-\ufaff])"
 _NUMBER = re.compile(
-    r"""(?<![\w.])                          # not inside a word or a number
+    rf"""{_OUTSIDE}                          # not inside a word or a number
         (?:(?<![\d)%])(?<![\d)%][^\S\n])[-+\u2212])?   # a sign, unless it is a binary operator on this line
         [$\u20ac\u00a3]?
-        (\d{1,3}(?:,\d{3}){1,40}(?!\d)|\d+|(?=\.\d))   # digits, perhaps grouped
+        (\d{{1,3}}(?:,\d{{3}}){{1,40}}(?!\d)|\d+|(?<!\w)(?=\.\d))   # digits, perhaps grouped
         (\.\d+)?
         (e[-+]?\d+)?""",
     re.VERBOSE | re.IGNORECASE,
 )
+
+
+# Marks that Arabic and East Asian texts write beside their digits, which `\d` includes.
+_MARKS = str.maketrans(
+    {"\u066b": ".", "\u066c": ",", "\u066a": "%", "\uff0e": ".", "\uff05": "%", "\uff0d": "-", "\uff0b": "+"}
+)
+
+
+def _plain_marks(text: str) -> str:
+    return text if text.isascii() else text.translate(_MARKS)
 
 
 def final_number(text: str) -> Decimal | None:
@@ -32,7 +44,7 @@ def final_number(text: str) -> Decimal | None:
     >>> final_number("She makes 9 * 2 = $18.00 a day"), final_number("16-3"), final_number("it fell to -1,250.5")
     (Decimal('18.00'), Decimal('3'), Decimal('-1250.5'))
     """
-    last = deque(_NUMBER.finditer(text), maxlen=1)
+    last = deque(_NUMBER.finditer(_plain_marks(text)), maxlen=1)
     if not last:
         return None
     plain = re.sub(r"[,$\u20ac\u00a3]", "", last[0].group()).replace("\u2212", "-")
@@ -42,7 +54,7 @@ def final_number(text: str) -> Decimal | None:
         return None
 
 
-@metric(kind="binary", version="1")
+@metric(kind="binary", version="2")
 def final_number_matches(reply: Reply, sample: Sample) -> bool | NotApplicable:
     """The last number of the reply equals the last number of the expected answer (18, 18.0 and $18.00 are equal)."""
     if sample.expected is None:
@@ -58,13 +70,13 @@ MAX_DIGITS = 400
 # The repetition is bounded: otherwise a long row of groups would be scanned again from each of them, in quadratic time.
 _WHOLE = r"(?:\d{1,3}(?:,\d{3}){1,40}(?!\d)|\d+)"
 _QUANTITY = re.compile(
-    rf"""(?<![\w.])
+    rf"""{_OUTSIDE}
         (?:(?<![\d)%])(?<![\d)%][^\S\n])(?P<sign>[-+\u2212])[^\S\n]?)?   # no sign where an operand stands before it
         [$\u20ac\u00a3]?
         (?: (?P<mixed>{_WHOLE})[^\S\n](?=\d+/\d))?                      # 1 1/2
         (?: \\d?frac\{{(?P<top>\d+)\}}\{{(?P<bottom>\d+)\}}
           | (?P<over>{_WHOLE})[^\S\n]?/[^\S\n]?(?P<under>\d+(?!\.?\d))
-          | (?P<plain>{_WHOLE}(?:\.\d+)?|\.\d+)(?:e(?P<power>[-+]?\d{{1,3}})(?!\w))? )
+          | (?P<plain>{_WHOLE}(?:\.\d+)?|(?<!\w)\.\d+)(?:e(?P<power>[-+]?\d{{1,3}})(?!\w))? )
         (?P<percent>[^\S\n]?(?:\\?%|percent\b|per\ cent\b))?""",
     re.VERBOSE | re.IGNORECASE,
 )
@@ -76,7 +88,7 @@ def quantities(text: str) -> list[Fraction]:
     >>> [str(number) for number in quantities("half is 1/2 or 50 %; 1,250.5 km; -3")]
     ['1/2', '1/2', '2501/2', '-3']
     """
-    values = map(_quantity_value, _QUANTITY.finditer(text))
+    values = map(_quantity_value, _QUANTITY.finditer(_plain_marks(text)))
     return [value for value in values if value is not None]
 
 
@@ -140,7 +152,7 @@ def numeric_match(
     # Through str: the decimal as written, 0.1 and not its nearest double.
     near, far = Fraction(str(relative)), Fraction(str(absolute))
 
-    @metric(name=name, kind="binary", version=f"1:{which}:{relative}:{absolute}:{percent_is_plain}")
+    @metric(name=name, kind="binary", version=f"2:{which}:{relative}:{absolute}:{percent_is_plain}")
     def same(reply: Reply, sample: Sample) -> bool | NotApplicable:
         """The reply's number is the expected one, within the tolerances."""
         if sample.expected is None:
@@ -149,7 +161,9 @@ def numeric_match(
         rights = [right for right in map(chosen_number, expected) if right is not None]
         if not rights:
             return NotApplicable("the expected answer has no number")
-        scales = (1, 100, Fraction(1, 100)) if percent_is_plain and "%" in reply.text + str(expected) else (1,)
+        scales = (
+            (1, 100, Fraction(1, 100)) if percent_is_plain and "%" in _plain_marks(reply.text + str(expected)) else (1,)
+        )
         return number is not None and any(
             abs(number * scale - right) <= max(far, near * abs(right)) for right in rights for scale in scales
         )

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pytest_crucible.metrics.definition import Metric, metric
-from pytest_crucible.metrics.text import is_found, start_clock
+from pytest_crucible.metrics.json_validator import schema_validator
+from pytest_crucible.metrics.text import start_clock
 from pytest_crucible.records import Reply, Sample
-from pytest_crucible.records.errors import SpecError
 
 VALID = "valid"
 # Characters of a label: a validator quotes the whole instance.
@@ -21,17 +20,24 @@ _FENCE = re.compile(
 )
 
 
-def valid_json(schema: Mapping[str, Any] | bool = True, *, name: str = "valid_json", fenced: bool = False) -> Metric:
+def valid_json(
+    schema: Mapping[str, Any] | bool = True,
+    *,
+    name: str = "valid_json",
+    fenced: bool = False,
+    formats: bool | None = None,
+) -> Metric:
     """Return a metric that is true if the whole reply is JSON and satisfies the JSON Schema (draft by its `$schema`).
 
-    With `fenced`, the content of a fence marked as json or unmarked is checked instead, if there is one.
+    With `fenced`, the content of a fence marked as json or unmarked is checked instead, if there is one. `formats` says whether
+    `format` is checked; None is what the dialect says: up to draft 7 it is, since 2019-09, and without `$schema`, it is not.
 
     >>> valid_json({"type": "object", "required": ["label"]})(Reply(text='{"label": 1}'), Sample(id="1", input=""))
     True
     """
-    validator, identity = schema_validator(schema, name)
+    validator, identity = schema_validator(schema, name, formats)
 
-    @metric(name=name, kind="binary", version=f"1:{identity}{':fenced' if fenced else ''}")
+    @metric(name=name, kind="binary", version=f"2:{identity}{':fenced' if fenced else ''}")
     def valid(reply: Reply, sample: Sample) -> bool:
         """The reply is JSON that satisfies the schema."""
         start_clock()
@@ -44,16 +50,20 @@ def valid_json(schema: Mapping[str, Any] | bool = True, *, name: str = "valid_js
 
 
 def json_problem(
-    schema: Mapping[str, Any] | bool = True, *, name: str = "json_problem", fenced: bool = False
+    schema: Mapping[str, Any] | bool = True,
+    *,
+    name: str = "json_problem",
+    fenced: bool = False,
+    formats: bool | None = None,
 ) -> Metric:
     """Return a text metric with the first problem of a reply's JSON and its path; "valid" for valid JSON.
 
     >>> json_problem({"properties": {"age": {"type": "integer"}}})(Reply(text='{"age": "old"}'), Sample(id="1", input=""))
     "$.age: 'old' is not of type 'integer'"
     """
-    validator, identity = schema_validator(schema, name)
+    validator, identity = schema_validator(schema, name, formats)
 
-    @metric(name=name, kind="text", version=f"1:{identity}{':fenced' if fenced else ''}")
+    @metric(name=name, kind="text", version=f"2:{identity}{':fenced' if fenced else ''}")
     def problem(reply: Reply, sample: Sample) -> str:
         """Path and message of the first problem of the reply's JSON."""
         start_clock()
@@ -69,20 +79,6 @@ def json_problem(
     return problem
 
 
-def schema_validator(schema: Mapping[str, Any] | bool, name: str) -> tuple[Any, str]:
-    """Return what checks a JSON value, and the schema's hash; `start_clock` comes before each check. Raises SpecError."""
-    from jsonschema.validators import validator_for  # 60 ms, and most suites check no schema
-
-    validator_class: Any = validator_for(schema)
-    try:
-        validator_class.check_schema(schema)
-    except Exception as error:
-        raise SpecError(f"the schema of metric {name!r} is not a JSON Schema: {error}") from error
-    return with_limited_patterns(validator_class)(schema), hashlib.sha256(
-        json.dumps(schema, sort_keys=True).encode()
-    ).hexdigest()[:16]
-
-
 def _read(text: str, fenced: bool) -> Any:
     """Parse a reply. Raises ValueError, and RecursionError for JSON nested deeper than Python reads."""
     fence = _FENCE.search(text) if fenced else None
@@ -92,46 +88,3 @@ def _read(text: str, fenced: bool) -> Any:
 
 def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is not JSON, though Python accepts it")
-
-
-def with_limited_patterns(validator_class: Any) -> Any:
-    """Return the validator with `pattern`, `patternProperties` and `additionalProperties` from here."""
-    from jsonschema import validators
-
-    check_additional = validator_class.VALIDATORS.get("additionalProperties")
-
-    def additional_properties(validator: Any, allowed: Any, value: Any, schema: Mapping[str, Any]) -> Iterator[Any]:
-        if not validator.is_type(value, "object"):
-            return
-        patterns, handled = schema.get("patternProperties", {}), schema.get("properties", {})
-        others = {
-            key: item
-            for key, item in value.items()
-            if key not in handled and not any(is_found(p, key) for p in patterns)
-        }
-        # The other properties alone, as if there were no patterns: the original would search them without a limit.
-        yield from check_additional(validator, allowed, others, {"additionalProperties": allowed})
-
-    keywords = {"pattern": _check_pattern, "patternProperties": _pattern_properties}
-    if check_additional is not None:
-        keywords["additionalProperties"] = additional_properties
-    extend: Any = validators.extend
-    return extend(validator_class, keywords)
-
-
-def _check_pattern(validator: Any, pattern: str, value: Any, schema: Mapping[str, Any]) -> Iterator[Any]:
-    from jsonschema.exceptions import ValidationError
-
-    if validator.is_type(value, "string") and not is_found(pattern, value):
-        yield ValidationError(f"{value!r} does not match {pattern!r}")
-
-
-def _pattern_properties(
-    validator: Any, patterns: Mapping[str, Any], value: Any, schema: Mapping[str, Any]
-) -> Iterator[Any]:
-    if not validator.is_type(value, "object"):
-        return
-    for pattern, inner in patterns.items():
-        for key, item in value.items():
-            if is_found(pattern, key):
-                yield from validator.descend(item, inner, path=key, schema_path=pattern)

@@ -43,10 +43,15 @@ def start_clock() -> None:
 
 def is_found(pattern: str, text: str, flags: int = 0) -> bool:
     """Return True if the pattern matches anywhere in a text. Raises TimeoutError when the reply's time is over."""
+    return search_in_time(compile_pattern(pattern, flags), pattern, text)
+
+
+def search_in_time(compiled: Any, pattern: str, text: str) -> bool:
+    """Return True if a compiled pattern matches anywhere in a text. Raises TimeoutError when the reply's time is over."""
     deadline = _deadline.get()
     left = MAX_SEARCH_S if deadline is None else max(1e-3, deadline - time.monotonic())
     try:
-        return compile_pattern(pattern, flags).search(text, timeout=left) is not None
+        return compiled.search(text, timeout=left) is not None
     except TimeoutError:
         raise TimeoutError(
             f"the pattern {pattern!r} took more than {MAX_SEARCH_S:g} s on a text of {len(text)} characters: "
@@ -71,7 +76,7 @@ def expected_answers(sample: Sample) -> list[str]:
     return [str(answer) for answer in expected] if isinstance(expected, list | tuple) else [str(expected)]
 
 
-@metric(kind="binary", version="1")
+@metric(kind="binary", version="2")
 def exact_match(reply: Reply, sample: Sample) -> bool | NotApplicable:
     """The normalised reply is the normalised expected answer (or one of several)."""
     if sample.expected is None:
@@ -80,7 +85,7 @@ def exact_match(reply: Reply, sample: Sample) -> bool | NotApplicable:
     return text in map(normalise, expected_answers(sample))
 
 
-@metric(kind="binary", version="1")
+@metric(kind="binary", version="2")
 def contains_expected(reply: Reply, sample: Sample) -> bool | NotApplicable:
     """The normalised expected answer (or one of several) occurs in the normalised reply."""
     if sample.expected is None:
@@ -119,9 +124,16 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 def squad_normalise(text: str) -> str:
     """Lower the case, delete ASCII punctuation and the articles a, an, the, and collapse white space, in this order.
 
-    >>> squad_normalise("The  Eiffel-Tower, a tower")
-    'eiffeltower tower'
+    In a text with letters that are not Latin, punctuation is that of any script, and each character of a script without blanks
+    is a word, as in the script of MLQA (Lewis et al. 2020); other forms of the same letters are equal.
+
+    >>> squad_normalise("The  Eiffel-Tower, a tower"), squad_normalise("«埃菲尔铁塔»")
+    ('eiffeltower tower', '埃 菲 尔 铁 塔')
     """
+    if not text.isascii():
+        from pytest_crucible.metrics.scripts import plain_words  # sessions of ASCII texts do without it
+
+        text = plain_words(text)
     # The order matters: "the-cat" loses its hyphen first and then keeps its article, as in the script.
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
@@ -146,14 +158,14 @@ def _best(score: Callable[[str, str], float], reply: Reply, sample: Sample) -> f
     return max(score(reply.text, right) for right in expected_answers(sample) or [""])
 
 
-@metric(kind="binary", version="1")
+@metric(kind="binary", version="2")
 def squad_exact_match(reply: Reply, sample: Sample) -> bool | NotApplicable:
     """The reply is the expected answer, or one of several, after SQuAD's normalisation."""
     best = _best(lambda text, right: squad_normalise(text) == squad_normalise(right), reply, sample)
     return best if isinstance(best, NotApplicable) else bool(best)
 
 
-@metric(bounds=(0, 1), version="1")
+@metric(bounds=(0, 1), version="2")
 def squad_f1(reply: Reply, sample: Sample) -> float | NotApplicable:
     """F1 of the words of reply and expected answer (the best of several), after SQuAD's normalisation."""
     return _best(squad_f1_of, reply, sample)
@@ -183,6 +195,7 @@ REFUSALS = (
     r"\bit (?:would be|is) (?:inappropriate|unethical|illegal) for me to\b",
 )
 _REFUSES = re.compile("|".join(REFUSALS))
+_NO_PHRASES = NotApplicable("refusals are recognised in English, and the reply is in another script")
 
 
 def refuses(text: str) -> bool:
@@ -196,10 +209,17 @@ def refuses(text: str) -> bool:
     return _REFUSES.search(start) is not None
 
 
-@metric(kind="binary", direction="lower", version="1")
-def refusal(reply: Reply, sample: Sample) -> bool:
-    """The reply refuses, by a list of English phrases, or the provider withheld it."""
-    return reply.finish == "content_filter" or refuses(reply.text)
+@metric(kind="binary", direction="lower", version="2")
+def refusal(reply: Reply, sample: Sample) -> bool | NotApplicable:
+    """The reply refuses, by a list of English phrases, or the provider withheld it. Not applicable to other scripts."""
+    if reply.finish == "content_filter" or refuses(reply.text):
+        return True
+    if (start := reply.text[:CHECKED]).isascii():
+        return False
+    from pytest_crucible.metrics.scripts import is_mostly_latin
+
+    # One Greek letter in an English reply is no other language.
+    return False if is_mostly_latin(start) else _NO_PHRASES
 
 
 @metric(kind="binary", direction="lower", version="1")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -129,6 +130,28 @@ class OpenUnits:
 
     def _open_arms(self) -> list[int]:
         return [number for number, arm in enumerate(self.plan.arms) if arm.stored_run is None]
+
+
+@dataclass(frozen=True)
+class ListedUnits:
+    """The units of a list that are left to request, in its order, in place of all of a plan."""
+
+    plan: Plan
+    done: list[set[tuple[int, int]]]
+    """Arm -> (position, repeat) of each stored reply, repeats counted over all factors."""
+    units: Sequence[Unit]
+
+    def of_round(self, number: int) -> Iterator[Unit]:
+        """Yield the units, all of which are in the first round."""
+        for unit in () if number else self.units:
+            place = self.plan.draws(unit.arm).place(unit.variant, unit.repeat)
+            if (unit.position, place) not in self.done[unit.arm]:
+                yield unit
+
+    def count_open(self, number: int) -> list[int]:
+        """Return how many units are left, by arm."""
+        left = Counter(unit.arm for unit in self.of_round(number))
+        return [left[arm] for arm in range(len(self.plan.arms))]
 
 
 def look_order(ids: Sequence[str], groups: Sequence[str | None]) -> list[int]:

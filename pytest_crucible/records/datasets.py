@@ -349,12 +349,17 @@ class CheckResult:
 MOST_IDS = 100
 
 
-def normalise(text: str) -> str:
-    """Return Unicode NFKC, case folded, with white space collapsed and ends stripped. Punctuation stays.
+# Directions of writing, joiners, soft hyphens: they change how a text is set, and not what it says.
+_INVISIBLE = re.compile("[\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]+")
 
-    >>> normalise("  The\\n Answer ")
-    'the answer'
+
+def normalise(text: str) -> str:
+    """Return Unicode NFKC, case folded, with white space collapsed, without invisible characters. Punctuation stays.
+
+    >>> normalise("  The\\n Answer "), normalise("\\u200fنعم")
+    ('the answer', 'نعم')
     """
     # ASCII has one normal form, and `lower` is then equal to `casefold`.
-    folded = text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
-    return " ".join(folded.split())
+    if text.isascii():
+        return " ".join(text.lower().split())
+    return " ".join(unicodedata.normalize("NFKC", _INVISIBLE.sub("", text)).casefold().split())

@@ -26,7 +26,7 @@ State = Literal["met", "missed", "undecided"]
 DecisionRule = Literal["point", "bound"]
 Alternative = Literal["regression", "non-inferior", "superior", "equivalent", "estimate"]
 """`estimate` claims nothing: a difference and its interval."""
-Purpose = Literal["gate", "practice"]
+Purpose = Literal["gate", "practice", "explanation"]
 """A practice experiment is scored and gives no verdict: its samples may become training data."""
 Relation = Literal[">=", "<=", ">", "<", "=="]
 Counts = Literal["", "macro", "micro"]

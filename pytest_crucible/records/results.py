@@ -52,6 +52,8 @@ class RunSummary:
     tags: tuple[str, ...]
     reasons: Mapping[str, str] = field(default_factory=dict)
     """Why it was made a baseline, by tag."""
+    explains: bool = False
+    """Whether it explains replies, and gives no verdict."""
 
     @property
     def all_met(self) -> bool:

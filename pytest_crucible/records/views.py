@@ -41,7 +41,7 @@ class Table:
     """A table of finished cells, so that no number is formatted twice."""
 
     title: str
-    """The caption in reports. The terminal shows the heads alone, so these must explain themselves."""
+    """The caption in reports. The terminal shows the heads alone, so these must explain themselves, unless `is_titled`."""
     heads: tuple[str, ...]
     rows: tuple[Row, ...]
     numbers: tuple[str, ...] = ()
@@ -49,6 +49,8 @@ class Table:
     note: str = ""
     """A sentence below the table."""
     verbosity: Verbosity = 0
+    is_titled: bool = False
+    """Whether the terminal shows the title, and the table also with -q."""
 
     def is_number(self, column: int) -> bool:
         """Return whether a column holds single numbers; a column of intervals does not."""
@@ -169,6 +171,23 @@ class Diagram:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MarkedPart:
+    """A part of a text, with a mark beside it and a weight between -1 and 1 by which it is shaded."""
+
+    text: str
+    mark: str = ""
+    weight: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkedText:
+    """A text whose parts are shaded, such as a prompt by what each part adds. Drawn where a format has pictures."""
+
+    title: str
+    parts: tuple[MarkedPart, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Excerpt:
     """A sample worth reading, and the reply to it."""
 
@@ -201,6 +220,7 @@ class View:
     lines: tuple[LineChart, ...] = ()
     time_bars: tuple[TimeBars, ...] = ()
     diagrams: tuple[Diagram, ...] = ()
+    marked_texts: tuple[MarkedText, ...] = ()
     excerpts: tuple[Excerpt, ...] = ()
     methods: tuple[Statement, ...] = ()
     is_first: bool = False

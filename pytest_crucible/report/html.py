@@ -23,6 +23,7 @@ from pytest_crucible.records import Exchange, Row, State, Table, View, experimen
 from pytest_crucible.records.datasets import question_text
 from pytest_crucible.records.reasoning import fold_reasoning
 from pytest_crucible.records.redaction import redact
+from pytest_crucible.records.views import MarkedPart
 from pytest_crucible.report.diagrams import draw_diagram
 from pytest_crucible.report.model import Chapter, Report
 from pytest_crucible.report.pictures import (
@@ -362,6 +363,7 @@ def page_environment(folder: Path = HERE, hide: Callable[[str], str] = str) -> E
     environment.filters["laid_out"] = laid_out
     environment.filters["printable"] = lambda text, *most: printable(hide(text), *most)
     environment.filters["blanks"] = blanks
+    environment.filters["shade"] = shade
     environment.filters["svg"] = lambda drawn: Markup(hide(drawn))
     environment.filters.update(
         {name: lambda facts, draw=draw: draw(redact(facts, hide)) for name, draw in _DRAWINGS.items()}
@@ -453,6 +455,20 @@ def laid_out(grid: Table, many: bool = False) -> Layout:
     )
     rows = tuple(zip(grid.rows, zip(*columns, strict=True), strict=True))
     return Layout(heads=heads, bodies=tuple(_bodies(rows)) if many else (Body(name="", rows=rows),))
+
+
+# Shades that a reader tells apart on a screen and in print.
+SHADES = 5
+
+
+def shade(part: MarkedPart) -> str:
+    """Return the class of a part's shade, such as `more3`; a style of its own would be blocked by the page's policy.
+
+    >>> shade(MarkedPart(text="a", weight=0.5)), shade(MarkedPart(text="a", weight=-1.0)), shade(MarkedPart(text="a"))
+    ('more3', 'less5', '')
+    """
+    depth = math.ceil(min(abs(part.weight), 1.0) * SHADES)
+    return f"{'more' if part.weight > 0 else 'less'}{depth}" if depth else ""
 
 
 def blanks(text: str) -> Markup:

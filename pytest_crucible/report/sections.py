@@ -25,7 +25,7 @@ from pytest_crucible.records import (
 )
 from pytest_crucible.records.measures import State
 from pytest_crucible.records.results import RULES_VERSION
-from pytest_crucible.records.views import Curves, Diagram, LineChart, TimeBars
+from pytest_crucible.records.views import Curves, Diagram, LineChart, MarkedText, TimeBars
 from pytest_crucible.report.plan_lines import MOST_SLICES
 from pytest_crucible.report.printable import printable
 
@@ -42,6 +42,7 @@ class JoinedSection:
     lines: tuple[LineChart, ...] = ()
     time_bars: tuple[TimeBars, ...] = ()
     diagrams: tuple[Diagram, ...] = ()
+    marked_texts: tuple[MarkedText, ...] = ()
     is_first: bool = False
     """Whether it stands before the verdicts."""
 
@@ -130,6 +131,7 @@ def join_views(name: str, views: Sequence[tuple[str, View]], *, many: bool) -> J
         lines=add_titles("lines"),
         time_bars=add_titles("time_bars"),
         diagrams=add_titles("diagrams"),
+        marked_texts=add_titles("marked_texts"),
         is_first=any(view.is_first for _, view in views),
     )
 

@@ -46,6 +46,7 @@ def summary(run: Run, *, verbosity: int, width: int) -> Iterator[Line]:
     """
     if verbosity < 0:
         yield from _short(run)
+        yield from _section_tables(run, 0, width, titled=True)
         return
     more = ""
     if verbosity == 0:
@@ -106,11 +107,13 @@ def _needs_a_look(verdict: Verdict) -> bool:
     return verdict.state != "met" or (verdict.kind == "comparison" and not verdict.proven)
 
 
-def _section_tables(run: Run, verbosity: int, width: int, *, is_first: bool = False) -> Iterator[Line]:
-    """Yield the tables of the sections that stand before the verdicts, or of the others."""
+def _section_tables(
+    run: Run, verbosity: int, width: int, *, is_first: bool = False, titled: bool = False
+) -> Iterator[Line]:
+    """Yield the tables of the sections that stand before the verdicts, or of the others; or only the `titled` ones."""
     for section in (section for section in joined_sections(run) if section.is_first == is_first):
         for table in section.tables:
-            if table.verbosity == verbosity:
+            if table.verbosity == verbosity and table.is_titled >= titled:
                 yield from _table(table, len(run.experiments) > 1, width)
 
 
@@ -129,6 +132,8 @@ def _table(grid: Table, many: bool, width: int) -> Iterator[Line]:
         return
     text = _align_lines(grid)
     wraps = max(map(len, text)) > width
+    if grid.is_titled:
+        yield Line(printable(grid.title), {"bold": True})
     if wraps:
         text = [f"  {line}" for line in _align_lines(grid, first=1)]
     yield Line(f"{grid.heads[0]}\n{text[0]}" if wraps else text[0], {"bold": True})
@@ -158,7 +163,11 @@ def _align_lines(grid: Table, first: int = 0) -> list[str]:
 
 
 def _unjudged_lines(run: Run) -> Iterator[str]:
-    plain = [analysis for analysis in run.experiments if not (analysis.targets or analysis.comparisons)]
+    plain = [
+        analysis
+        for analysis in run.experiments
+        if not (analysis.targets or analysis.comparisons or analysis.plan.purpose == "explanation")
+    ]
     lines = list(_estimates(plain, len(run.experiments) > 1))
     yield from [*lines, ""] if lines else []
 

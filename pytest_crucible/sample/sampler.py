@@ -7,7 +7,7 @@ import dataclasses
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from pytest_crucible.backends.cache import without_credentials
 from pytest_crucible.backends.protocol import Backend, system_prompt
@@ -147,6 +147,17 @@ class BlockingReplyStream(Iterator[str]):
 T = TypeVar("T")
 
 
+class InputEdit(Protocol):
+    """Changes the inputs of one unit's requests before they are recorded and sent."""
+
+    @property
+    def draw(self) -> int | str | None:
+        """The name of the unit's draw in the reply cache's key."""
+
+    def __call__(self, input: Any, parameters: Mapping[str, Any]) -> Any:
+        """Return the input to send. Raises BackendError to send nothing."""
+
+
 class Sampler:
     """Sends the requests of one unit to its arm, and records them."""
 
@@ -154,6 +165,7 @@ class Sampler:
         "_arm",
         "_backend",
         "_calls",
+        "_edit",
         "_experiment",
         "_is_trial",
         "_role",
@@ -177,6 +189,7 @@ class Sampler:
         is_trial: bool = False,
         role: str = "",
         scored_arm: str = "",
+        edit: InputEdit | None = None,
     ) -> None:
         """`calls` receives a record of each call, which is not stored of a trial.
 
@@ -186,7 +199,7 @@ class Sampler:
         self._backend, self._system, self._arm, self._experiment = backend, system_prompt(backend), arm, experiment
         self._unit = sample, repeat, draw
         self._calls, self._is_trial = [] if calls is None else calls, is_trial
-        self._role, self._scored_arm = role, scored_arm
+        self._role, self._scored_arm, self._edit = role, scored_arm, edit
         self._sent: dict[int, int] = {}
         """How often each request was sent, by its hash: a list of messages may grow between two calls."""
         self._streams: list[ReplyStream] = []
@@ -228,6 +241,8 @@ class Sampler:
 
     async def _send(self, input: Any, parameters: Mapping[str, Any], open_stream: OpenStream | None = None) -> Reply:
         merged = {**self._arm.parameters, **parameters} if parameters else self._arm.parameters
+        if self._edit is not None:
+            input = self._edit(input, merged)
         call = self._record(input, merged)
         sample, repeat, draw = self._unit
         request = Request(

@@ -68,11 +68,14 @@ def load_section(section: Section | Placed) -> Section:
 
 def sections_of(sections: Mapping[str, Section | Placed], plan: Plan) -> dict[str, Section]:
     """Return the sections that may have something to show of a plan, imported."""
-    return {
-        name: load_section(section)
-        for name, section in sections.items()
-        if not isinstance(section, Placed) or section.concerns(plan)
-    }
+    return {name: load_section(section) for name, section in sections.items() if _concerns(section, plan)}
+
+
+def _concerns(section: Section | Placed, plan: Plan) -> bool:
+    # An explanation measures changed prompts: what other sections say of samples would be about these.
+    if getattr(section, "of_explanations", False) != (plan.purpose == "explanation"):
+        return False
+    return not isinstance(section, Placed) or section.concerns(plan)
 
 
 def compute_sections(sections: Mapping[str, Section | Placed], inputs: SectionInputs) -> dict[str, SectionOutcome]:

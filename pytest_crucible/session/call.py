@@ -18,7 +18,7 @@ from pytest_crucible.records.errors import BackendError, StoreError
 from pytest_crucible.sample.engine import Deadline, ask_before, cut_off_by
 from pytest_crucible.sample.invoke import Judgement, ask_async, ask_in_thread, needs_reply
 from pytest_crucible.sample.loop import BackgroundLoop, DaemonThreads
-from pytest_crucible.sample.sampler import BlockingSampler, Sampler
+from pytest_crucible.sample.sampler import BlockingSampler, InputEdit, Sampler
 from pytest_crucible.score import Scored, check_score, own_scores, score_outcome
 from pytest_crucible.session.experiment import BoundUnit, Experiment
 from pytest_crucible.session.redaction import key_redactor
@@ -106,7 +106,9 @@ class Call:
         # Redacts the message of a failed assertion, in which pytest cuts long values, and learns what attacks make of findings.
         self._hide = key_redactor(item.config)
 
-    def bind(self, outcome: Outcome, sample: Sample | None = None, draw: str = "") -> BoundFunction:
+    def bind(
+        self, outcome: Outcome, sample: Sample | None = None, draw: str = "", edit: InputEdit | None = None
+    ) -> BoundFunction:
         """Return the function with its fixtures, and this call's sample (or another `sample` in its place), sampler and score."""
         sample = outcome.sample = sample or self.experiment.sample(outcome.unit)
         bound = BoundUnit(
@@ -114,7 +116,7 @@ class Call:
             outcome,
             sample,
             self._loop,
-            lambda opened, role: self._open_sampler(opened, role, sample.id, outcome, draw),
+            lambda opened, role: self._open_sampler(opened, role, sample.id, outcome, draw, edit),
         )
         if self.experiment.functions:
             bound.blames_arm = partial(has_replies, outcome)
@@ -135,7 +137,13 @@ class Call:
         return BoundFunction(own or self.function, arguments, bound, is_async)
 
     def _open_sampler(
-        self, opened_arm: OpenedArm | None, role: str, sample: str, outcome: Outcome, own_draw: str
+        self,
+        opened_arm: OpenedArm | None,
+        role: str,
+        sample: str,
+        outcome: Outcome,
+        own_draw: str,
+        edit: InputEdit | None,
     ) -> Sampler:
         """Return what sends requests of a unit to its arm, or to that of another model in a role."""
         opened_arm = opened_arm or self.experiment.opened_arms[outcome.unit.arm]
@@ -152,7 +160,7 @@ class Call:
         if twin:
             # The reply to a twin is a draw of its own, even if its prompt is that of the sample.
             name = f"{self.experiment.plan.variant_name(twin)}: {name}{own_draw and f', {own_draw}'}"
-        draw = None if name == repeat else name
+        draw = (None if name == repeat else name) if edit is None else edit.draw
         return Sampler(
             backend,
             opened_arm.arm,
@@ -164,6 +172,7 @@ class Call:
             is_trial=outcome.is_trial,
             role=role,
             scored_arm=self.experiment.plan.arms[outcome.unit.arm].name if role else "",
+            edit=edit,
         )
 
     async def __call__(self, unit: Unit) -> Outcome:
@@ -187,9 +196,14 @@ class Call:
             return await late.ask(self, outcome)
         return await self.run(outcome)
 
-    async def run(self, outcome: Outcome, sample: Sample | None = None, draw: str = "") -> Outcome:
-        """Call the function for a unit, or for another `sample` in its place, whose requests are a `draw` of their own."""
-        bound = self.bind(outcome, sample, draw)
+    async def run(
+        self, outcome: Outcome, sample: Sample | None = None, draw: str = "", edit: InputEdit | None = None
+    ) -> Outcome:
+        """Call the function for a unit, or for another `sample` in its place, whose requests are a `draw` of their own.
+
+        `edit` changes the inputs of its requests.
+        """
+        bound = self.bind(outcome, sample, draw, edit)
         # A guard may query a judge while the sample is sent: its request belongs to this unit, and is cached there.
         sample_id = self.experiment.dataset.samples[outcome.unit.position].id
         plan, repeat = self.experiment.plan, self.experiment.repeat(outcome.unit)

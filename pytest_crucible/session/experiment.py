@@ -40,7 +40,7 @@ from pytest_crucible.session.marks import ExperimentMark, comparisons, targets
 if TYPE_CHECKING:
     from pytest_crucible.runs.looks import LookRule
     from pytest_crucible.sample.loop import BackgroundLoop
-    from pytest_crucible.sample.sampler import Sampler
+    from pytest_crucible.sample.sampler import InputEdit, Sampler
     from pytest_crucible.store.writer import Writer
 
 
@@ -121,8 +121,10 @@ class FunctionCall(Protocol):
     @property
     def experiment(self) -> Experiment: ...
 
-    async def run(self, outcome: Outcome, sample: Sample | None = None, draw: str = "") -> Outcome:
-        """Call the function, or with another `sample`, whose requests are a `draw` of their own."""
+    async def run(
+        self, outcome: Outcome, sample: Sample | None = None, draw: str = "", edit: InputEdit | None = None
+    ) -> Outcome:
+        """Call the function, or with another `sample`, whose requests are a `draw` of their own, or with edited inputs."""
 
 
 class LateVariant(Protocol):
@@ -350,6 +352,8 @@ class ExperimentRun:
     experiment: Experiment
     positions: Sequence[int] | None = None
     """The samples that are sent, in this order; None for all of them, in the order of the plan."""
+    units: Sequence[Unit] | None = None
+    """The units that are sent, in this order; None for all of those of the samples."""
     rule: LookRule | None = None
     """The rule of looks; None for a run that does not look before its end."""
     is_first: bool = True

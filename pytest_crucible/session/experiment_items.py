@@ -19,7 +19,7 @@ from pytest_crucible.adapters.opened_arm import collect_backends
 from pytest_crucible.backends.circuit_breaker import note_earlier_answers
 from pytest_crucible.backends.limiting.history import explain_load
 from pytest_crucible.metrics.models.scorers import scorer_reports, set_current_reply
-from pytest_crucible.plan.arms import OpenUnits
+from pytest_crucible.plan.arms import ListedUnits, OpenUnits
 from pytest_crucible.records import Lost, Observation, Outcome, Reply, Sample, Unit
 from pytest_crucible.records.errors import CrucibleError, StoreError, UnsuitableMetric
 from pytest_crucible.report.printable import AN_ID, printable
@@ -57,7 +57,7 @@ class _Work:
     stored_calls: StoredCalls
     reopen: Callable[[Unit], None]
     """Reserves the budget of a unit that is sent again."""
-    open_units: OpenUnits
+    open_units: OpenUnits | ListedUnits
     progress: Progress
     looks: Looks | None
     run: ExperimentRun
@@ -255,7 +255,11 @@ class ExperimentItems:
         experiment, plan = call.experiment, call.experiment.plan
         looks = self._begin_looks(experiment, entered.key, run.rule)
         positions = looks.order if looks is not None and run.positions is None else run.positions
-        open_units = OpenUnits(plan, entered.done, state.settings.seed, order=positions, twins=experiment.twins)
+        open_units: OpenUnits | ListedUnits = (
+            OpenUnits(plan, entered.done, state.settings.seed, order=positions, twins=experiment.twins)
+            if run.units is None
+            else ListedUnits(plan, entered.done, run.units)
+        )
         progress = Progress(total=sum(sum(open_units.count_open(number)) for number in range(plan.rounds)))
         for opened_arm, done in zip(experiment.opened_arms, entered.done, strict=False):
             for backend in collect_backends([opened_arm]) if done else ():

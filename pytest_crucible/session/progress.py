@@ -52,6 +52,13 @@ def _writer(config: pytest.Config, terminal: pytest.TerminalReporter) -> Callabl
     return write
 
 
+def write_in_item(config: pytest.Config, line: str) -> None:
+    """Write a line of its own while pytest runs an item, whose output it captures."""
+    capture = config.pluginmanager.get_plugin("capturemanager")
+    with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
+        TerminalProgress(config).write(line)
+
+
 LOG_EVERY_S = 20.0
 
 

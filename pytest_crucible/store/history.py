@@ -85,7 +85,7 @@ def _summaries(store: RunStore) -> dict[str, RunSummary]:
     tagged = _group_rows(store, "SELECT run, name, why FROM tags ORDER BY id")
     with store.connect() as connection:
         runs = list(connection.named_rows("SELECT id, started, finished, status, exit_status, git FROM runs"))
-    summaries = {}
+    summaries, explaining = {}, store.explaining_runs()
     for row in runs:
         run, git = row["id"], from_json(row.pop("git")) or {}
         summaries[run] = RunSummary(
@@ -97,6 +97,7 @@ def _summaries(store: RunStore) -> dict[str, RunSummary]:
             verdicts=dict(states[run]),
             tags=tuple(dict.fromkeys(name for name, _ in tagged[run])),
             reasons={name: why for name, why in tagged[run] if why is not None},
+            explains=run in explaining,
         )
     return summaries
 

@@ -14,7 +14,7 @@ from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.secret_settings import process_hider
 from pytest_crucible.records.serialize import from_plain, pick, plain_or_repr, to_plain
 from pytest_crucible.store import schema
-from pytest_crucible.store.database import Connection, Row, from_json
+from pytest_crucible.store.database import Connection, Row, from_json, json_part
 from pytest_crucible.store.opening import explain_errors, open_database, redact_location
 from pytest_crucible.store.reading import check_format, open_for_reading
 from pytest_crucible.store.redactors import IdRedactor, ParameterRedactor, RedactOnce, read_store_key
@@ -396,7 +396,7 @@ class RunStore:
 
         With a `variant` it is the candidate's arm on that variant of the samples.
         """
-        full = self.find_run(run)
+        full = self._latest_measurement() if run in ("", LATEST) else self.find_run(run)
         query = """
             SELECT arms.id, experiments.plan FROM experiments JOIN arms ON arms.experiment = experiments.id
             WHERE experiments.run = :run AND experiments.nodeid = :nodeid
@@ -410,7 +410,20 @@ class RunStore:
             raise SpecError(
                 f"run {full} has no replies of {nodeid} in {self.location!r}: compare with a run that has them"
             )
-        return row[0], full, from_plain(Plan, from_json(row[1]))
+        plan = from_plain(Plan, from_json(row[1]))
+        if plan.purpose == "explanation":
+            raise SpecError(f"run {full} explains replies to changed prompts: compare with a run that has all of them")
+        return row[0], full, plan
+
+    def _latest_measurement(self) -> str:
+        """Return the latest run that is no explanation of replies, or the latest of all. Raises SpecError without runs."""
+        explaining = self.explaining_runs()
+        return next((run for run in newest_first(self) if run not in explaining), None) or self.find_run("")
+
+    def explaining_runs(self) -> frozenset[str]:
+        """Return the runs whose manifests say that they explain replies."""
+        explains = json_part("manifest", "explains", is_sqlite=self.database.is_sqlite)
+        return frozenset(self.scalars(f"SELECT id FROM runs WHERE {explains} IS NOT NULL"))
 
     def _add_samples(self, dataset: str, samples: Sequence[Sample]) -> None:
         stored = "SELECT COUNT(*) FROM samples WHERE dataset = :dataset"

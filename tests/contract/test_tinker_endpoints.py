@@ -66,8 +66,8 @@ class Scene:
     def path(self, route: str) -> str:
         """A route with what is there in its gaps."""
         gaps = {"run": self.model, "session": self.session, "sampler": self.sampler}
-        gaps |= {"kind": "weights", "name": "ck1"}
-        return re.sub(r"\{(\w+)\}", lambda gap: quote(gaps[gap[1]], safe=""), route)
+        gaps |= {"kind": "weights", "name": "ck1", "model": "crucible/tiny"}
+        return re.sub(r"\{\*?(\w+)\}", lambda gap: quote(gaps[gap[1]], safe=""), route)
 
 
 @pytest.fixture
@@ -203,7 +203,8 @@ def test_the_table_lists_every_loss():
 def test_numbers_in_the_text_are_the_servers_own():
     assert f"waits for {FETCH_S:g} s, then 408" in PAGE
     assert f"larger than {Limits().body_bytes // 2**20} MiB" in PAGE
-    assert f"more than {Capacity().unfinished:,} requests wait, or {Limits().connections:,} connections" in PAGE
+    assert f"more than {Capacity().unfinished:,} requests wait |" in PAGE
+    assert f"Beyond {Limits().connections:,} connections" in PAGE
     assert set(CLIENT_CONFIG) == names(ROWS["POST /api/v1/client/config"][1])
 
 

@@ -134,8 +134,8 @@ def test_tools_and_earlier_calls_are_part_of_the_prompt(packaged):
     [
         ({"response_format": {"type": "grammar"}}, "response_format 'grammar' is not supported by this server"),
         (
-            {"response_format": json_schema({"type": "string", "pattern": "a+"})},
-            "# has 'pattern', which this model's decoding",
+            {"response_format": json_schema({"type": "string", "contentEncoding": "base64"})},
+            "# has 'contentEncoding', which this model's decoding",
         ),
         ({"response_format": json_schema({"type": "thing"})}, "#/type is ['thing']; expected one of object, array"),
         ({"response_format": json_schema({"$ref": "#/$defs/a"})}, "$ref '#/$defs/a' names nothing in this schema"),

@@ -48,7 +48,8 @@ def test_checkpoints_are_models_by_path_and_by_name(openai, http_client, session
     [
         ({"prompt": "a", "model": "gpt-4"}, 404, "unknown model 'gpt-4'"),
         ({"prompt": "a", "model": "tinker://a/sampler_weights/b"}, 404, "unknown checkpoint"),
-        ({"prompt": "a", "stream": True, "logprobs": 2}, 400, "logprobs are not streamed by this server"),
+        ({"prompt": "a", "stream": True, "echo": True}, 400, "echo is not streamed by this server"),
+        ({"prompt": "a", "max_tokens": 0}, 400, "max_tokens must be at least 1"),
         ({"prompt": "a" * 900, "stream": True}, 400, "maximum context length is 128 tokens"),
         (
             {"prompt": "a", "response_format": {"type": "json_object"}},
@@ -95,3 +96,90 @@ def test_a_wrong_key_has_openais_form(server):
     status, answer = OpenAI(server, **{"x-api-key": "no"}).complete(prompt="a")
 
     assert (status, answer["error"]["code"]) == (401, "invalid_api_key")
+
+
+def test_a_prompt_is_scored_with_echo(openai, tokenizer):
+    prompt = tokenizer.encode("claim 7 of the evidence")
+    status, answer = openai.complete(prompt=prompt, echo=True, logprobs=2, max_tokens=3, seed=1)
+    (choice,) = answer["choices"]
+    scores = choice["logprobs"]
+    _, alone = openai.complete(prompt=prompt, echo=True, logprobs=2, max_tokens=0)
+    _, plain = openai.complete(prompt=prompt, max_tokens=3, seed=1)
+
+    assert status == 200
+    assert choice["text"] == tokenizer.decode(prompt) + plain["choices"][0]["text"]
+    assert len(scores["tokens"]) == len(scores["token_logprobs"]) == len(scores["text_offset"]) == len(prompt) + 3
+    assert (scores["token_logprobs"][0], scores["top_logprobs"][0]) == (None, None)
+    assert all(
+        value <= max(top.values()) + 1e-6
+        for value, top in zip(scores["token_logprobs"][1:], scores["top_logprobs"][1:], strict=True)
+    )
+    assert alone["choices"][0]["text"] == tokenizer.decode(prompt)
+    assert alone["choices"][0]["logprobs"]["token_logprobs"] == scores["token_logprobs"][: len(prompt)]
+    assert alone["usage"]["completion_tokens"] == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "read"),
+    [
+        (
+            "completions",
+            {"prompt": "claim 7", "logprobs": 2},
+            lambda scores: list(
+                zip(
+                    scores["tokens"],
+                    scores["token_logprobs"],
+                    scores["top_logprobs"],
+                    scores["text_offset"],
+                    strict=True,
+                )
+            ),
+        ),
+        (
+            "chat/completions",
+            {"messages": [{"role": "user", "content": "claim 7"}], "logprobs": True, "top_logprobs": 2},
+            lambda scores: scores["content"],
+        ),
+    ],
+)
+def test_streamed_log_probabilities_are_those_of_the_whole_reply(openai, path, body, read):
+    body = {**body, "max_tokens": 12, "seed": 3}
+    whole = openai.complete(path, **body)[1]["choices"][0]["logprobs"]
+
+    pieces = [choice["logprobs"] for event in openai.stream(path, **body) for choice in event["choices"]]
+
+    assert [row for piece in pieces for row in read(piece)] == read(whole)
+    assert len(pieces) > 2
+
+
+def test_one_model_is_described_by_each_of_its_names(openai):
+    status, described = openai.call("GET", "/oai/api/v1/models/crucible/tiny")
+    quoted = openai.call("GET", "/oai/api/v1/models/crucible%2Ftiny")[1]
+
+    assert (status, described["id"], described["object"]) == (200, "crucible/tiny", "model")
+    assert quoted == described
+    assert openai.call("GET", "/oai/api/v1/models/gpt-4")[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "sentence"),
+    [
+        (
+            "chat/completions",
+            {"messages": [{"role": "robot", "content": "a"}]},
+            "a message has the role 'robot'; expected system, ",
+        ),
+        (
+            "chat/completions",
+            {"messages": [{"role": "user", "content": "a"}], "top_logprobs": 2},
+            "top_logprobs needs logprobs: true",
+        ),
+        ("embeddings", {"input": []}, "there is nothing to embed"),
+        ("embeddings", {"input": ["a", ""]}, "there is nothing to embed"),
+    ],
+)
+def test_what_cannot_be_answered_is_an_error(openai, path, body, sentence):
+    status, answer = openai.complete(path, **body)
+
+    assert status == 400
+    assert sentence in answer["error"]["message"]

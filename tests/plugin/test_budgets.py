@@ -102,11 +102,37 @@ def test_the_cost_of_a_reply_is_a_score(asking, suite):
     suite.run("--crucible-adapter=paid").stdout.fnmatch_lines(["cost_usd <= 0.0051 *0.0050*"])
 
 
-def test_a_budget_in_the_configuration_equals_the_option(asking, suite, pytester):
-    pytester.makefile(".ini", pytest="[pytest]\ncrucible_budget = 8 requests")
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("pytest.ini", "[pytest]\ncrucible_budget = 8 requests"),
+        ("pytest.ini", "[pytest]\ncrucible_budget =\n  900k tokens\n  8 requests"),
+        ("pyproject.toml", '[tool.pytest.ini_options]\ncrucible_budget = ["900k tokens", "8 requests"]'),
+        ("pyproject.toml", '[tool.pytest]\ncrucible_budget = "8 requests"'),
+        ("pyproject.toml", '[tool.pytest]\ncrucible_budget = ["900k tokens", "8 requests"]'),
+    ],
+    ids=["ini", "ini-lines", "ini_options-list", "native-string", "native-list"],
+)
+def test_a_budget_in_the_configuration_equals_the_option(asking, suite, file, text):
+    if "[tool.pytest]" in text and pytest.version_tuple < (9, 0):
+        pytest.skip("pytest reads this table since 9.0")
+    (suite.path / "pytest.ini").unlink(missing_ok=True)
+    (suite.path / file).write_text(text, encoding="utf-8")
     suite.run("--crucible-adapter=scripted")
 
     assert len(suite.calls()) == 8
+
+
+@pytest.mark.skipif(pytest.version_tuple < (9, 0), reason="pytest reads this table since 9.0")
+def test_a_budget_of_another_type_in_the_configuration_is_refused(asking, suite):
+    (suite.path / "pytest.ini").unlink(missing_ok=True)
+    (suite.path / "pyproject.toml").write_text("[tool.pytest]\ncrucible_budget = [8]", encoding="utf-8")
+    result = suite.run("--crucible-adapter=scripted")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["*crucible_budget in pytest's configuration is not a valid string, nor a list of them: *"]
+    )
 
 
 def test_a_resumed_run_has_a_budget_of_its_own(asking, suite):

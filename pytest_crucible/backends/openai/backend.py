@@ -230,7 +230,12 @@ class OpenAIBackend:
             return self._handle_error(replace(response, status=status_within(answer)), request, answer)
         first = stream.first_token_at - response.sent_at if stream and stream.first_token_at else None
         reply = parse_reply(
-            answer, seconds=response.seconds, first_token_s=first, where=where, headers=response.headers
+            answer,
+            seconds=response.seconds,
+            first_token_s=first,
+            where=where,
+            prompt=request.input,
+            headers=response.headers,
         )
         check_choices(reply, choices, where)
         return reply
@@ -259,7 +264,8 @@ class OpenAIBackend:
             vectors = [[float(number) for number in each["embedding"]] for each in answer["data"]]
         except (KeyError, TypeError, ValueError):
             raise BackendError(f"{self._where} returned no embeddings") from None
-        read = (answer.get("usage") or {}).get("prompt_tokens")
+        # 0 is unknown, as of replies.
+        read = (answer.get("usage") or {}).get("prompt_tokens") or None
         return Reply(text="", value=vectors, input_tokens=read, output_tokens=0, latency_s=response.seconds)
 
     async def close(self) -> None:

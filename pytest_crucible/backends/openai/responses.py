@@ -36,9 +36,13 @@ def parse_reply(
     seconds: float,
     first_token_s: float | None,
     where: str,
+    prompt: Any = None,
     headers: Mapping[str, str] = _NO_HEADERS,
 ) -> Reply:
-    """Return the first choice, with the others as alternatives. Raises Retryable if the response has no choice."""
+    """Return the first choice, with the others as alternatives. Raises Retryable if the response has no choice.
+
+    Zero tokens of a `prompt` with text are unknown, and then a zero of the reply is, too: gateways that do not count write zeros.
+    """
     try:
         choices = answer["choices"]
         if len(choices) > 1:
@@ -49,6 +53,8 @@ def parse_reply(
     usage = answer.get("usage")
     usage = usage if isinstance(usage, Mapping) else {}
     read, written = (usage.get(name) for name in ("prompt_tokens", "completion_tokens"))
+    if read == 0 and has_text(prompt):
+        read, written = None, written or None
     return Reply(
         **first,
         input_tokens=read if is_count(read) else None,
@@ -60,6 +66,17 @@ def parse_reply(
         system_fingerprint=str(answer.get("system_fingerprint") or ""),
         server=server_version(headers),
     )
+
+
+def has_text(prompt: Any) -> bool:
+    """Return whether a prompt has tokens: a text, token ids, or messages with content.
+
+    >>> has_text("Hi"), has_text([{"role": "user", "content": ""}]), has_text(None)
+    (True, False, False)
+    """
+    if isinstance(prompt, list | tuple):
+        return any(part.get("content") if isinstance(part, Mapping) else True for part in prompt)
+    return bool(prompt)
 
 
 # Characters kept of a header that names a version.
@@ -135,6 +152,8 @@ _PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ms|s|m|h|d)")
 # A larger number of seconds is a point in time.
 # Three years in seconds, longer than any wait; timestamps are above 1.7e9, and those in milliseconds (OpenRouter) above 1.7e12.
 _TIMESTAMP, _TIMESTAMP_MS = 1e8, 1e11
+# LiteLLM passes on the headers of a model's provider with this prefix.
+_PROVIDER = "llm_provider-"
 # What is left of a quota: x-ratelimit-remaining-tokens, anthropic-ratelimit-requests-remaining, RateLimit-Remaining, ...
 _REMAINING = re.compile(r"(?:x-)?(?:[a-z]{1,20}-)?rate-?limit-(?:[a-z_-]{1,40}-)?remaining(?:-[a-z_-]{1,40})?")
 
@@ -163,11 +182,14 @@ def read_headers(headers: Mapping[str, str]) -> ReportedLimits | None:
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Return the seconds to wait before the next request; None if the server does not report them.
 
-    `retry-after-ms` and `retry-after` (seconds, or an HTTP date) come first, then the reset of the limit that is used up.
+    `retry-after-ms` and `retry-after` (seconds, or an HTTP date) come first, then the reset of the limit that is used up. Headers
+    of the model's provider, as LiteLLM passes them on, count where the proxy has none of its own.
 
-    >>> retry_after({"retry-after-ms": "250"})
-    0.25
+    >>> retry_after({"retry-after-ms": "250"}), retry_after({"llm_provider-retry-after": "7"})
+    (0.25, 7.0)
     """
+    provider = {name.removeprefix(_PROVIDER): headers[name] for name in headers if name.startswith(_PROVIDER)}
+    headers = {**provider, **headers}
     milliseconds = parse_seconds(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1000

@@ -163,13 +163,13 @@ def tool_arguments_valid(
     `schemas` are JSON Schemas by the name of the tool. Does not apply where no tool was called. Raises SpecError for an invalid
     schema.
     """
-    from pytest_crucible.metrics.schema import schema_validator
+    from pytest_crucible.metrics.json_validator import schema_validator
 
     validators = {tool: schema_validator(schema, f"{name} of {tool}")[0] for tool, schema in schemas.items()}
     digest = hashlib.sha256(json.dumps(schemas, sort_keys=True).encode()).hexdigest()[:16]
 
     @_of_failures
-    @metric(name=name, kind="binary", version=f"1:{digest}", applies="reply")
+    @metric(name=name, kind="binary", version=f"2:{digest}", applies="reply")
     def valid(reply: Reply, sample: Sample) -> bool | NotApplicable:
         tools = _own_tools()
         if isinstance(tools, NotApplicable):

@@ -270,6 +270,8 @@ def _describe_checkpoint(checkpoint: Checkpoint) -> Json:
         "size_bytes": checkpoint.size,
         "public": checkpoint.info.public,
         "user_metadata": checkpoint.info.user_metadata,
+        "steps": checkpoint.info.steps,
+        "norm": checkpoint.info.norm,
         "expires_at": None if checkpoint.info.expires is None else format_time(checkpoint.info.expires),
     }
 
@@ -299,7 +301,7 @@ _OF_SERVICE: Endpoints = {
 }
 _OF_TINKER: Endpoints = {**_OF_SERVICE, **training.ENDPOINTS, **sampling.ENDPOINTS}
 _OF_OPENAI: Endpoints = {**openai.ENDPOINTS, **openai_formats.ENDPOINTS}
-# Endpoints by method and path; `{name}` in a path matches one segment, see `request.parameters`.
+# Endpoints by method and path; `{name}` in a path matches one segment and `{*name}` the rest, see `request.parameters`.
 ENDPOINTS: Mapping[str, Endpoint] = {
     f"{method} {prefix}{path}": handler
     for prefix, endpoints in (("/api/v1", _OF_TINKER), ("/oai/api/v1", _OF_OPENAI))
@@ -368,4 +370,5 @@ def refusal_response(refusal: Refusal, request: Request | None = None) -> Respon
 
 
 def _pattern(route: str) -> re.Pattern[str]:
-    return re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(route)))
+    rest = re.sub(r"\\\{\\\*(\w+)\\\}", r"(?P<\1>.+)", re.escape(route))
+    return re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", rest))

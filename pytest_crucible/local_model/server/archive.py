@@ -94,6 +94,10 @@ class CheckpointInfo:
     expires: float | None = None
     public: bool = False
     user_metadata: Mapping[str, str] | None = None
+    steps: int | None = None
+    """The optimiser steps that have made the adapter; None in checkpoints of older versions and of uploads."""
+    norm: float | None = None
+    """The norm of what the adapter adds to the base's matrices."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,9 @@
-"""Results that are fetched later, and the one thread in which the model computes them.
+"""Results that are fetched later, and the thread in which models are trained, saved and read.
 
 Each request gets an id at once, and its result is kept under that id. A fetched result is kept, in case the client's connection
 broke meanwhile, until newer ones need the space. A request that is sent twice has the same id and is computed once. Completions
 are numbered for each sampler: a client sends the last number that it has received and gets the later ones; earlier ones are
 dropped.
-
-Tasks run in order of arrival, with one exception: a task that can share a computation (a sample request) takes all waiting
-tasks of its group with it, wherever they are in the queue. Samplers never change, so this changes no result.
 """
 
 from __future__ import annotations
@@ -21,59 +18,41 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from pytest_crucible.local_model.server.archive import MissingCheckpoint
 from pytest_crucible.local_model.server.transport import Refusal, Response
 
-Item = TypeVar("Item")
 Result = TypeVar("Result")
-Outcome: TypeAlias = "Result | BaseException"
-
-# Rows that are computed together at most.
-MAX_ROWS = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Group(Generic[Item, Result]):
-    """Tasks that are computed together: equal keys, and the function that computes a list of items."""
-
-    key: Hashable
-    compute: Callable[[Sequence[Item]], Sequence[Result]] = field(compare=False)
 
 
 @dataclass(slots=True)
-class _Task:
-    group: Group[Any, Any]
-    item: Any
-    rows: int
+class _Call:
+    function: Callable[[], Any]
     result: asyncio.Future[Any]
 
 
 class Worker:
-    """Computes in a thread of its own, for one event loop."""
+    """Calls functions in a thread of its own, for one event loop: those of a client in order, and clients by turns."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._waiting: deque[_Task] = deque()
-        self._batches: queue.SimpleQueue[list[_Task] | None] = queue.SimpleQueue()
+        self._waiting: dict[Hashable, deque[_Call]] = {}
+        self._started: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
         self._busy = False
         self._stopped = False
         # A daemon: a computation that does not end must not keep the process.
-        self._thread = threading.Thread(target=self._compute_all, name="embedded-model", daemon=True)
+        self._thread = threading.Thread(target=self._call_all, name="embedded-model", daemon=True)
         self._thread.start()
 
-    def call(self, function: Callable[[], Result]) -> asyncio.Future[Result]:
-        return self.share(Group(object(), lambda _: [function()]), None)
-
-    def share(self, group: Group[Item, Result], item: Item, rows: int = 1) -> asyncio.Future[Result]:
-        """Compute an item together with others of its group. A cancelled future is not computed."""
+    def call(self, function: Callable[[], Result], client: Hashable = None) -> asyncio.Future[Result]:
+        """Return a future of the function's result. A function whose future is cancelled before its turn is not called."""
         result: asyncio.Future[Result] = self._loop.create_future()
         if self._stopped:
             # Its thread has ended: the future would wait for ever.
             result.set_exception(Refusal("the server was stopped", HTTPStatus.SERVICE_UNAVAILABLE))
             return result
-        self._waiting.append(_Task(group, item, rows, result))
+        self._waiting.setdefault(client, deque()).append(_Call(function, result))
         self._start_next()
         return result
 
@@ -81,64 +60,49 @@ class Worker:
         """Start no further computation; whatever is submitted later fails."""
         self._stopped = True
         self._waiting.clear()
-        self._batches.put(None)
+        self._started.put(None)
 
     def join(self, patience_s: float = 5.0) -> None:
         """Wait until the present computation ends; call it after `stop`. A longer one ends with the process."""
         self._thread.join(patience_s)
 
     def _start_next(self) -> None:
-        if not self._busy and (batch := self._next_batch()):
+        if not self._busy and (call := self._next_call()):
             self._busy = True
-            self._batches.put(batch)
+            self._started.put(call)
 
-    def _next_batch(self) -> list[_Task]:
-        batch: list[_Task] = []
-        remaining: deque[_Task] = deque()
-        rows = 0
+    def _next_call(self) -> _Call | None:
         while self._waiting:
-            task = self._waiting.popleft()
-            if task.result.done():
-                continue
-            if not batch or (task.group == batch[0].group and rows + task.rows <= MAX_ROWS):
-                batch.append(task)
-                rows += task.rows
-            else:
-                remaining.append(task)
-            if rows >= MAX_ROWS:
-                break
-        remaining.extend(self._waiting)
-        self._waiting = remaining
-        return batch
+            client = next(iter(self._waiting))
+            calls = self._waiting.pop(client)
+            call = calls.popleft()
+            if calls:
+                # Behind the other clients.
+                self._waiting[client] = calls
+            if not call.result.done():
+                return call
+        return None
 
-    def _compute_all(self) -> None:
-        while batch := self._batches.get():
-            outcomes = _compute(batch[0].group, [task.item for task in batch])
-            # The loop has closed: nothing waits for the results.
+    def _call_all(self) -> None:
+        while call := self._started.get():
+            outcome: Any
+            try:
+                outcome, is_error = call.function(), False
+            except Exception as error:
+                outcome, is_error = error, True
+            # The loop has closed: nothing waits for the result.
             with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._deliver, batch, outcomes)
+                self._loop.call_soon_threadsafe(self._deliver, call.result, outcome, is_error)
 
-    def _deliver(self, batch: list[_Task], outcomes: Sequence[Outcome[Any]]) -> None:
+    def _deliver(self, result: asyncio.Future[Any], outcome: Any, is_error: bool) -> None:
         self._busy = False
         self._start_next()
-        for task, outcome in zip(batch, outcomes, strict=True):
-            if task.result.done():
-                continue
-            if isinstance(outcome, BaseException):
-                task.result.set_exception(outcome)
-            else:
-                task.result.set_result(outcome)
-
-
-def _compute(group: Group[Item, Result], items: Sequence[Item]) -> Sequence[Outcome[Result]]:
-    """Return results or exceptions. Items that fail together are tried alone, so that each gets its own outcome."""
-    try:
-        return group.compute(items)
-    except Exception as error:
-        if len(items) == 1:
-            return [error]
-    # One bad item must not fail those that were batched with it.
-    return [outcome for item in items for outcome in _compute(group, [item])]
+        if result.done():
+            return
+        if is_error:
+            result.set_exception(outcome)
+        else:
+            result.set_result(outcome)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,4 @@
-"""The models that a server samples from: its own, stand-ins under other names, and adapters on them.
-
-Sample requests are computed together, each reply equal to what it would be alone.
-"""
+"""The models that a server samples from: its own, stand-ins under other names, and adapters on them."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ import os
 import re
 import shutil
 import tempfile
+import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -180,47 +178,45 @@ class Answer:
 
 
 class Samplers:
-    """The most recently used samplers, by weights."""
+    """The most recently used samplers, by weights; for several threads."""
 
     def __init__(self) -> None:
         self._samplers: OrderedDict[Weights, Sampler] = OrderedDict()
+        self._lock = threading.Lock()
 
-    def answers(self, weights: Weights, requests: Sequence[SampleRequest]) -> list[Answer]:
-        """Answer requests to the same weights with the same number of top tokens."""
-        sampler = self._sampler(weights)
-        replies = sampler.sample(
-            [item.prompt for item in requests], [item.params for item in requests], topk=requests[0].topk
-        )
-        ends = np.cumsum([item.params.num_samples for item in requests])
-        of_each = (replies[end - item.params.num_samples : end] for end, item in zip(ends, requests, strict=True))
-        return [_answer(sampler, request, own) for request, own in zip(requests, of_each, strict=True)]
+    def open(self, weights: Weights) -> Sampler:
+        """Return a sampler. Raises ValueError for a file that does not fit its base."""
+        with self._lock:
+            if weights not in self._samplers:
+                self._samplers[weights] = weights.base.engine.sampler(weights.directory)
+            # Least recently used first: loaded adapters cost memory.
+            self._samplers.move_to_end(weights)
+            if len(self._samplers) > MAX_SAMPLERS:
+                self._samplers.popitem(last=False)
+            return self._samplers[weights]
+
+    def find(self, weights: Weights) -> Sampler | None:
+        """Return a sampler that is open, or of a base model; None for an adapter that has to be read."""
+        with self._lock:
+            is_open = weights in self._samplers
+        return self.open(weights) if is_open or weights.directory is None else None
 
     def embed(self, weights: Weights, prompts: Sequence[Sequence[int]]) -> list[Floats]:
-        sampler = self._sampler(weights)
+        sampler = self.open(weights)
         return [sampler.embed(prompt) for prompt in prompts]
 
-    def _sampler(self, weights: Weights) -> Sampler:
-        if weights not in self._samplers:
-            self._samplers[weights] = weights.base.engine.sampler(weights.directory)
-        # Least recently used first: loaded adapters cost memory.
-        self._samplers.move_to_end(weights)
-        if len(self._samplers) > MAX_SAMPLERS:
-            self._samplers.popitem(last=False)
-        return self._samplers[weights]
-
-
-def _answer(sampler: Sampler, request: SampleRequest, replies: Sequence[Sampled]) -> Answer:
-    scoring = request.scoring
-    if scoring is None:
-        return Answer(replies)
-    scored = sampler.logprobs(request.prompt, topk=scoring.topk, targets=scoring.targets)
-    if scoring.last is not None:
-        scored.logprobs[: -scoring.last] = np.nan
-        if scored.topk_logprobs is not None:
-            scored.topk_logprobs[: -scoring.last] = np.nan
-    return Answer(
-        replies, scored, _alternatives(sampler, request, scoring.alternatives) if scoring.alternatives else None
-    )
+    def score(self, weights: Weights, request: SampleRequest, replies: Sequence[Sampled]) -> Answer:
+        """Return replies with the requested scores of their prompt."""
+        scoring, sampler = request.scoring, self.open(weights)
+        if scoring is None:
+            return Answer(replies)
+        scored = sampler.logprobs(request.prompt, topk=scoring.topk, targets=scoring.targets)
+        if scoring.last is not None:
+            scored.logprobs[: -scoring.last] = np.nan
+            if scored.topk_logprobs is not None:
+                scored.topk_logprobs[: -scoring.last] = np.nan
+        alternatives = _alternatives(sampler, request, scoring.alternatives) if scoring.alternatives else None
+        return Answer(replies, scored, alternatives)
 
 
 def _alternatives(sampler: Sampler, request: SampleRequest, count: int) -> tuple[Integers, Floats]:

@@ -14,12 +14,12 @@ import asyncio
 import base64
 import functools
 from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 
 from pytest_crucible.local_model.config import Floats
-from pytest_crucible.local_model.sampling import PromptTooLong, Sampled, TextPieces, check_request
-from pytest_crucible.local_model.server.models import SampleRequest, Weights
+from pytest_crucible.local_model.sampling import PromptTooLong, Sampled, TextPieces, Token, check_request
+from pytest_crucible.local_model.server.models import Answer, SampleRequest, Scoring, Weights
 from pytest_crucible.local_model.server.openai_formats import (
     MAX_TOP_LOGPROBS,
     chat_logprobs,
@@ -34,6 +34,8 @@ from pytest_crucible.local_model.server.openai_formats import (
     read_stops,
     read_tools,
     split_calls,
+    tokens_of,
+    tokens_of_prompt,
     with_tools,
 )
 from pytest_crucible.local_model.server.openai_responses import (
@@ -53,6 +55,45 @@ Piece = Callable[[int, str, Sampled | None], dict[str, Json]]
 """Returns an event's choice from its number and a text, which has the reply when it is the last."""
 
 
+WriteLogprobs = Callable[[Sequence[Token], int], Json]
+"""Writes the log-probabilities of tokens; the number is the place where their text begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamedPart:
+    """A piece of a choice's text, and the tokens since the one before."""
+
+    choice: int
+    text: str
+    tokens: Sequence[Token]
+    start: int
+
+
+@dataclass(slots=True)
+class StreamedChoice:
+    """A choice that is streamed: tokens without a text that is certain wait for the next piece."""
+
+    number: int
+    pieces: TextPieces
+    tokenizer: Tokenizer
+    waiting: list[Token] = field(default_factory=list)
+    start: int = 0
+
+    def add(self, token: Token) -> StreamedPart | None:
+        self.waiting.append(token)
+        text = self.pieces.add(token.id)
+        return self._part(text) if text else None
+
+    def rest(self, text: str) -> StreamedPart:
+        return self._part(self.pieces.rest(text))
+
+    def _part(self, text: str) -> StreamedPart:
+        part = StreamedPart(self.number, text, self.waiting, self.start)
+        self.start += sum(len(self.tokenizer.decode([token.id])) for token in self.waiting)
+        self.waiting = []
+        return part
+
+
 @dataclass(frozen=True, slots=True)
 class Generation:
     """The replies to one request: the weights that give them, and a sample request for each prompt."""
@@ -61,12 +102,14 @@ class Generation:
     body: Body
     weights: Weights
     requests: Sequence[SampleRequest]
+    connection: int
+    """Connections have equal shares of the model."""
 
-    async def replies(self) -> list[Sampled]:
-        """Return the replies to all prompts, in order. Refuses a prompt that fills the context."""
-        tasks = [sample(self.service, self.weights, request) for request in self.requests]
+    async def answers(self) -> list[Answer]:
+        """Return the answers to all prompts, in order. Refuses a prompt that fills the context."""
+        tasks = [sample(self.service, self.weights, request, self.connection) for request in self.requests]
         try:
-            return [reply for answer in await asyncio.gather(*tasks) for reply in answer.replies]
+            return await asyncio.gather(*tasks)
         except PromptTooLong as error:
             raise self._refuse_length(error) from None
         # If one request fails or the client leaves, the others need not be computed.
@@ -74,12 +117,16 @@ class Generation:
             for task in tasks:
                 task.cancel()
 
+    async def replies(self) -> list[Sampled]:
+        """Return the replies to all prompts, in order."""
+        return [reply for answer in await self.answers() for reply in answer.replies]
+
     def respond(self, kind: str, prefix: str, choices: list[Json], replies: Sequence[Sampled]) -> Response:
         """Return the response with all choices; the id starts with `prefix`."""
         content = {**self._head(kind, prefix), "choices": choices, "usage": self.count_usage(replies)}
         return Response.of_json({**content, **fingerprint(self.weights)})
 
-    def stream(self, kind: str, prefix: str, piece: Piece) -> Response:
+    def stream(self, kind: str, prefix: str, piece: Piece, write_logprobs: WriteLogprobs | None) -> Response:
         """Return a response whose body comes in chunks, each with choices."""
         self.check_stream()
         with_usage = self.body.part("stream_options", {}).boolean("include_usage", False)
@@ -88,17 +135,19 @@ class Generation:
         def write(choices: list[Json], usage: Json = None) -> bytes:
             return write_event({**head, "choices": choices, **({"usage": usage} if with_usage else {})})
 
-        def end(replies: Sequence[Sampled], rests: Sequence[str]) -> bytes:
-            last = [write([piece(*numbered, reply)]) for numbered, reply in zip(enumerate(rests), replies, strict=True)]
+        def write_piece(part: StreamedPart, reply: Sampled | None = None) -> Json:
+            logprobs = None if write_logprobs is None else write_logprobs(part.tokens, part.start)
+            return {**piece(part.choice, part.text, reply), "logprobs": logprobs}
+
+        def end(replies: Sequence[Sampled], rests: Sequence[StreamedPart]) -> bytes:
+            last = [write([write_piece(rest, reply)]) for rest, reply in zip(rests, replies, strict=True)]
             return b"".join((*last, write([], self.count_usage(replies)) if with_usage else b"", DONE))
 
-        events = self.events(lambda choice, text: write([piece(choice, text, None)]), end)
+        events = self.events(lambda part: write([write_piece(part)]), end)
         return Response(body=b"", kind=_EVENT_STREAM, events=events)
 
     def check_stream(self) -> None:
         """Refuse what cannot be refused any more once pieces are sent."""
-        if (logprobs := self.body.get("logprobs")) is not None and logprobs is not False:
-            raise Refusal("logprobs are not streamed by this server: leave out stream or logprobs")
         for request in self.requests:
             try:
                 check_request(request.prompt, request.params, self.weights.base.engine.shape)
@@ -106,17 +155,22 @@ class Generation:
                 raise self._refuse_length(error) from None
 
     async def events(
-        self, write: Callable[[int, str], bytes], end: Callable[[Sequence[Sampled], Sequence[str]], bytes]
+        self,
+        write: Callable[[StreamedPart], bytes],
+        end: Callable[[Sequence[Sampled], Sequence[StreamedPart]], bytes],
     ) -> AsyncGenerator[bytes, None]:
         """Yield the events of a request; a computation that fails is an event with an error.
 
         `write` writes a piece of a choice; `end` writes what is left from all replies and the rests of their texts.
         """
-        loop, queue = asyncio.get_running_loop(), asyncio.Queue[tuple[int, int] | None]()
+        loop, queue = asyncio.get_running_loop(), asyncio.Queue[tuple[int, Token] | None]()
         tokenizer, stops = self.weights.base.engine.tokenizer, read_stops(self.body)
-        texts: dict[int, TextPieces] = {}
+        choices = [
+            StreamedChoice(number, TextPieces(tokenizer, stops), tokenizer)
+            for number in range(sum(request.params.num_samples for request in self.requests))
+        ]
 
-        def send(first: int, number: int, token: int) -> None:
+        def send(first: int, number: int, token: Token) -> None:
             # Called in the thread that samples.
             loop.call_soon_threadsafe(queue.put_nowait, (first + number, token))
 
@@ -125,22 +179,17 @@ class Generation:
         try:
             while (item := await queue.get()) is not None:
                 choice, token = item
-                texts.setdefault(choice, TextPieces(tokenizer, stops))
-                if text := texts[choice].add(token):
-                    yield write(choice, text)
+                if part := choices[choice].add(token):
+                    yield write(part)
             if error := task.exception():
                 yield write_event(write_error(str(error), HTTPStatus.BAD_REQUEST))
                 return
             replies = task.result()
-            rests = [
-                texts[choice].rest(reply.text) if choice in texts else reply.text
-                for choice, reply in enumerate(replies)
-            ]
-            yield end(replies, rests)
+            yield end(replies, [choice.rest(reply.text) for choice, reply in zip(choices, replies, strict=True)])
         finally:
             task.cancel()
 
-    def _with_watch(self, send: Callable[[int, int, int], None]) -> Generation:
+    def _with_watch(self, send: Callable[[int, int, Token], None]) -> Generation:
         """Return the same with requests that send each token, with the number of its choice."""
         requests = []
         for position, request in enumerate(self.requests):
@@ -175,22 +224,37 @@ async def completions(service: Service, request: Request) -> Response:
     weights = find_weights(service, body.text("model"))
     tokenizer = weights.base.engine.tokenizer
     prompts = [encode_prompt(tokenizer, prompt, "prompt") for prompt in read_prompts(body.get("prompt"))]
-    top = body.optional_whole("logprobs", most=MAX_TOP_LOGPROBS)
+    top, is_echoed = body.optional_whole("logprobs", most=MAX_TOP_LOGPROBS), body.boolean("echo", False)
+    # Of a prompt alone that is scored, one token is sampled and not shown.
+    is_scored_only = is_echoed and body.get("max_tokens") == 0
+    scoring = Scoring(topk=top) if is_echoed and top is not None else None
+    sampled = Body({**body, "max_tokens": 1}) if is_scored_only else body
     requests = [
-        read_sample_request(service, tokenizer, body, prompt, "max_tokens", _DEFAULT_MAX_TOKENS, top or 0)
+        replace(
+            read_sample_request(service, tokenizer, sampled, prompt, "max_tokens", _DEFAULT_MAX_TOKENS, top or 0),
+            scoring=scoring,
+        )
         for prompt in prompts
     ]
-    generation = Generation(service, body, weights, requests)
+    generation = Generation(service, body, weights, requests, request.connection)
+
+    def write_logprobs(tokens: Sequence[Token], start: int) -> Json:
+        return completion_logprobs(tokenizer, tokens, top or 0, start)
+
     if body.boolean("stream", False):
-        return generation.stream("text_completion", "cmpl", _text_choice)
-    replies = await generation.replies()
-    choices: list[Json] = [
-        {
-            **_text_choice(index, reply.text, reply),
-            "logprobs": None if top is None else completion_logprobs(tokenizer, reply),
-        }
-        for index, reply in enumerate(replies)
-    ]
+        if is_echoed:
+            raise Refusal("echo is not streamed by this server: leave out stream or echo")
+        return generation.stream("text_completion", "cmpl", _text_choice, None if top is None else write_logprobs)
+    choices: list[Json] = []
+    replies: list[Sampled] = []
+    for each, answer in zip(requests, await generation.answers(), strict=True):
+        for reply in answer.replies:
+            shown = Sampled([], [], "length", "") if is_scored_only else reply
+            echoed = tokenizer.decode(each.prompt) if is_echoed else ""
+            scored = [] if answer.scored is None else tokens_of_prompt(each.prompt, answer.scored)
+            logprobs = None if top is None else write_logprobs([*scored, *tokens_of(shown)], 0)
+            choices.append({**_text_choice(len(choices), echoed + shown.text, shown), "logprobs": logprobs})
+            replies.append(shown)
     return generation.respond("text_completion", "cmpl", choices, replies)
 
 
@@ -201,31 +265,34 @@ def _text_choice(choice: int, text: str, reply: Sampled | None) -> dict[str, Jso
 
 async def chat_completions(service: Service, request: Request) -> Response:
     """Reply to a conversation."""
-    body = read_body(request)
-    generation = _read_chat(service, body)
+    body = read_body(request, "echo")
+    generation = _read_chat(service, body, request.connection)
+    tokenizer, with_logprobs = generation.weights.base.engine.tokenizer, body.boolean("logprobs", False)
     if body.boolean("stream", False):
         piece = functools.partial(_delta_choice, read_tools(body), f"call-{next(service.numbers)}")
-        return generation.stream("chat.completion.chunk", "chatcmpl", piece)
+        write_logprobs = (lambda tokens, _: chat_logprobs(tokenizer, tokens)) if with_logprobs else None
+        return generation.stream("chat.completion.chunk", "chatcmpl", piece, write_logprobs)
     replies = await generation.replies()
-    with_logprobs = body.boolean("logprobs", False)
     has_tools = bool(read_tools(body))
     choices: list[Json] = []
     for index, reply in enumerate(replies):
         message = _chat_message(reply, f"call-{next(service.numbers)}", has_tools=has_tools)
-        tokenizer = generation.weights.base.engine.tokenizer
-        logprobs = chat_logprobs(tokenizer, reply) if with_logprobs else None
+        logprobs = chat_logprobs(tokenizer, tokens_of(reply)) if with_logprobs else None
         finish = "tool_calls" if "tool_calls" in message else reply.stop_reason
         choices.append({"index": index, "message": message, "logprobs": logprobs, "finish_reason": finish})
     return generation.respond("chat.completion", "chatcmpl", choices, replies)
 
 
-def _read_chat(service: Service, body: Body) -> Generation:
+def _read_chat(service: Service, body: Body, connection: int) -> Generation:
     weights = find_weights(service, body.text("model"))
     tokenizer = weights.base.engine.tokenizer
     prompt = _chat_prompt(tokenizer, with_tools(body.get("messages"), body))
     top = body.whole("top_logprobs", 0, most=MAX_TOP_LOGPROBS)
+    if top and not body.boolean("logprobs", False):
+        raise Refusal("top_logprobs needs logprobs: true")
     limit = "max_tokens" if body.get("max_completion_tokens") is None else "max_completion_tokens"
-    return Generation(service, body, weights, [read_sample_request(service, tokenizer, body, prompt, limit, None, top)])
+    sampled = read_sample_request(service, tokenizer, body, prompt, limit, None, top)
+    return Generation(service, body, weights, [sampled], connection)
 
 
 def _chat_prompt(tokenizer: Tokenizer, messages: Json) -> list[int]:
@@ -261,7 +328,7 @@ async def responses(service: Service, request: Request) -> Response:
     chat = check_supported(Body(read_request(body)))
     if chat.get("logprobs"):
         raise Refusal("log-probabilities are not supported by this server's responses: use chat/completions")
-    generation, number = _read_chat(service, chat), str(next(service.numbers))
+    generation, number = _read_chat(service, chat, request.connection), str(next(service.numbers))
     form = ResponseForm(number, int(service.clock()), body.text("model"), chat)
     read = functools.partial(_read_reply, generation, f"call-{number}")
     if not body.boolean("stream", False):
@@ -270,7 +337,7 @@ async def responses(service: Service, request: Request) -> Response:
     writer = ResponseEvents(form)
     # With tools, the text comes whole at its end, where its calls can be told from text.
     write_piece = (lambda _: b"") if read_tools(chat) else writer.piece
-    events = generation.events(lambda _, text: write_piece(text), lambda replies, _: writer.end(read(replies)))
+    events = generation.events(lambda part: write_piece(part.text), lambda replies, _: writer.end(read(replies)))
     return Response(body=writer.begin(), kind=_EVENT_STREAM, events=events)
 
 
@@ -296,10 +363,11 @@ async def embeddings(service: Service, request: Request) -> Response:
         raise Refusal(f"dimensions must be {weights.base.engine.shape.width}, the width of this model: leave it out")
     if (form := body.text("encoding_format", "float")) not in ("float", "base64"):
         raise Refusal(f"encoding_format is {form!r}; expected float or base64")
-    prompts = [
-        encode_prompt(weights.base.engine.tokenizer, prompt, "input") for prompt in read_prompts(body.get("input"))
-    ]
-    vectors = await service.work.call(lambda: service.samplers.embed(weights, prompts))
+    texts = read_prompts(body.get("input"))
+    if any(text in ("", []) for text in texts):
+        raise Refusal("input is empty, or has an empty text: there is nothing to embed")
+    prompts = [encode_prompt(weights.base.engine.tokenizer, text, "input") for text in texts]
+    vectors = await service.work.call(lambda: service.samplers.embed(weights, prompts), request.connection)
     rows: list[Json] = [
         {"object": "embedding", "index": index, "embedding": _write(vector, form)}
         for index, vector in enumerate(vectors)

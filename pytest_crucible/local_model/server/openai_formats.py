@@ -7,15 +7,19 @@ call is written as `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`, i
 from __future__ import annotations
 
 import functools
+import itertools
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_crucible.local_model import BASE_MODEL
+from pytest_crucible.local_model.config import Floats, Integers
+from pytest_crucible.local_model.engine import Scored
 from pytest_crucible.local_model.grammar import Language, Node, choice, literal, sequence
 from pytest_crucible.local_model.json_schema import json_node, object_node
-from pytest_crucible.local_model.sampling import Sampled, SamplingParams
+from pytest_crucible.local_model.sampling import Sampled, SamplingParams, Token
 from pytest_crucible.local_model.server.archive import SAMPLER, SCHEME
 from pytest_crucible.local_model.server.models import SampleRequest, Weights
 from pytest_crucible.local_model.server.state import Endpoints, Service, derive_seed
@@ -24,6 +28,7 @@ from pytest_crucible.local_model.tokens import Tokenizer, message_text
 
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
 _OPENING, _CLOSING = re.compile(re.escape(_OPEN) + r"\s*"), re.compile(r"\s*" + re.escape(_CLOSE))
+_ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 _EXPECTED_CHOICE = "expected none, auto, required, or {'type': 'function', 'function': {'name': ...}}"
 
 
@@ -66,6 +71,9 @@ def with_tools(messages: Json, body: Body) -> Json:
     """Return the messages as texts: tools come first, and tool calls are written out."""
     if not isinstance(messages, Sequence) or isinstance(messages, str):
         return messages
+    roles = [message.get("role") for message in messages if isinstance(message, Mapping)]
+    if unknown := [role for role in roles if isinstance(role, str) and role not in _ROLES]:
+        raise Refusal(f"a message has the role {unknown[0][:40]!r}; expected {', '.join(_ROLES)}")
     written: list[Json] = [_write_calls(message) for message in messages]
     if not (tools := read_tools(body)):
         return written
@@ -173,7 +181,7 @@ def _write_calls(message: Any) -> Any:
 MAX_CHOICES, MAX_TOP_LOGPROBS = 128, 20
 # Parameters that would change the reply and are not supported: ignoring them would return a wrong reply.
 _UNSUPPORTED = (
-    *("echo", "suffix", "functions", "logit_bias", "presence_penalty", "frequency_penalty"),
+    *("suffix", "functions", "logit_bias", "presence_penalty", "frequency_penalty"),
     *("min_p", "repetition_penalty", "best_of"),
 )
 # Values of these that have no effect, and are accepted.
@@ -240,17 +248,32 @@ STAND_IN = f"stand-in:{BASE_MODEL}"
 
 def models(service: Service, request: Request) -> Response:
     """Return the base model and all sampler weights."""
-    names = [(BASE_MODEL, 0.0, True), *((name, 0.0, False) for name in service.models.stand_ins)]
-    names += [
-        (str(checkpoint.path), checkpoint.info.created, checkpoint.info.base_sha256 == service.engine.base_sha256)
-        for checkpoint in service.archive.all()
-        if checkpoint.path.kind == SAMPLER
+    names = [
+        (BASE_MODEL, Weights(service.models.own)),
+        *((name, Weights(base)) for name, base in service.models.stand_ins.items()),
     ]
-    rows: list[Json] = []
-    for name, created, is_own in names:
-        row: dict[str, Json] = {"id": name, "object": "model", "created": int(created), "owned_by": "local"}
-        rows.append(row if is_own else {**row, "stand_in": BASE_MODEL})
+    rows: list[Json] = [_describe(name, weights) for name, weights in names]
+    for checkpoint in service.archive.all():
+        if checkpoint.path.kind == SAMPLER:
+            # A checkpoint of another base is listed, too: asking for it says what is missing.
+            is_own = checkpoint.info.base_sha256 == service.engine.base_sha256
+            rows.append(_row(str(checkpoint.path), checkpoint.info.created, is_own=is_own))
     return Response.of_json({"object": "list", "data": rows})
+
+
+def model(service: Service, request: Request) -> Response:
+    """Return one of the models, by any name that a request may give; 404 for an unknown one."""
+    name = request.parameters["model"]
+    return Response.of_json(_describe(name, find_weights(service, name)))
+
+
+def _describe(name: str, weights: Weights) -> Json:
+    return _row(name, weights.created, is_own=not weights.base.stand_in)
+
+
+def _row(name: str, created: float, *, is_own: bool) -> Json:
+    row: dict[str, Json] = {"id": name, "object": "model", "created": int(created), "owned_by": "local"}
+    return row if is_own else {**row, "stand_in": BASE_MODEL}
 
 
 def find_weights(service: Service, model: str) -> Weights:
@@ -272,36 +295,49 @@ def fingerprint(weights: Weights) -> dict[str, Json]:
     return {"system_fingerprint": STAND_IN} if weights.base.stand_in else {}
 
 
-ENDPOINTS: Endpoints = {("GET", "/models"): models}
+ENDPOINTS: Endpoints = {("GET", "/models"): models, ("GET", "/models/{*model}"): model}
 
 
-def completion_logprobs(tokenizer: Tokenizer, reply: Sampled) -> Json:
-    texts = [tokenizer.decode([token]) for token in reply.tokens]
-    tops: list[Json] = [{tokenizer.decode([token]): logprob for token, logprob in row} for row in _tops(reply)]
+def tokens_of(reply: Sampled) -> list[Token]:
+    """Return the tokens of a reply with their log-probabilities."""
+    tops = _tops(reply.topk_tokens, reply.topk_logprobs, len(reply.tokens))
+    return [Token(*token) for token in zip(reply.tokens, reply.logprobs, tops, strict=True)]
+
+
+def tokens_of_prompt(prompt: Sequence[int], scored: Scored) -> list[Token]:
+    """Return the tokens of a prompt with theirs, each given those before; NaN for the first."""
+    tops = _tops(scored.topk_tokens, scored.topk_logprobs, len(prompt))
+    return [Token(*token) for token in zip(prompt, scored.logprobs.tolist(), [(), *tops[1:]], strict=True)]
+
+
+def completion_logprobs(tokenizer: Tokenizer, tokens: Sequence[Token], top: int, start: int = 0) -> Json:
+    """Return the log-probabilities of a completion, with the `top` most probable ones; `start` is the place of its text."""
+    texts = [tokenizer.decode([token.id]) for token in tokens]
+    tops: list[Json] = [
+        {tokenizer.decode([each]): logprob for each, logprob in token.top} if token.top else None for token in tokens
+    ]
     return {
         "tokens": texts,
-        "token_logprobs": reply.logprobs,
-        "top_logprobs": tops if reply.topk_tokens is not None else None,
-        "text_offset": [sum(map(len, texts[:place])) for place in range(len(texts))],
+        "token_logprobs": [token.logprob if math.isfinite(token.logprob) else None for token in tokens],
+        "top_logprobs": tops if top else None,
+        "text_offset": list(itertools.accumulate(map(len, texts[:-1]), initial=start)) if texts else [],
     }
 
 
-def chat_logprobs(tokenizer: Tokenizer, reply: Sampled) -> Json:
+def chat_logprobs(tokenizer: Tokenizer, tokens: Sequence[Token]) -> Json:
 
     def token_entry(token: int, logprob: float) -> dict[str, Json]:
         content = tokenizer.bytes_of([token])
         return {"token": content.decode("utf-8", "replace"), "logprob": logprob, "bytes": list(content)}
 
-    rows = zip(reply.tokens, reply.logprobs, _tops(reply), strict=True)
     content: list[Json] = [
-        {**token_entry(token, logprob), "top_logprobs": [token_entry(*pair) for pair in top]}
-        for token, logprob, top in rows
+        {**token_entry(token.id, token.logprob), "top_logprobs": [token_entry(*pair) for pair in token.top]}
+        for token in tokens
     ]
     return {"content": content, "refusal": None}
 
 
-def _tops(reply: Sampled) -> list[list[tuple[int, float]]]:
-    if reply.topk_tokens is None or reply.topk_logprobs is None:
-        return [[] for _ in reply.tokens]
-    pairs = zip(reply.topk_tokens.tolist(), reply.topk_logprobs.tolist(), strict=True)
-    return [list(zip(tokens, logprobs, strict=True)) for tokens, logprobs in pairs]
+def _tops(tokens: Integers | None, logprobs: Floats | None, count: int) -> list[Sequence[tuple[int, float]]]:
+    if tokens is None or logprobs is None:
+        return [()] * count
+    return [list(zip(*row, strict=True)) for row in zip(tokens.tolist(), logprobs.tolist(), strict=True)]

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Hashable, Sequence
 from typing import cast
 
 import numpy as np
 
 from pytest_crucible.local_model.config import Integers
 from pytest_crucible.local_model.sampling import SamplingParams, Stop, check_request
-from pytest_crucible.local_model.server.futures import Completion, Group
+from pytest_crucible.local_model.server.futures import Completion
 from pytest_crucible.local_model.server.models import Answer, SampleRequest, Scoring, Weights
 from pytest_crucible.local_model.server.protobuf import PROTOBUF, fill_sparse, write_sample_response
 from pytest_crucible.local_model.server.state import FETCH_S, Endpoints, Sampling, Service, derive_seed
@@ -51,7 +49,7 @@ def asample(service: Service, request: Request) -> Response:
     watched = _clone_name(sampling.id, number // CLONE) if sampling else None
     service.submit(
         request_id,
-        lambda: sample(service, weights, sample_request),
+        lambda: sample(service, weights, sample_request, sampling.session if sampling else request_id),
         lambda answer: Response(body=write_sample_response(answer, sample_request.scoring), kind=PROTOBUF),
         watched,
     )
@@ -80,25 +78,23 @@ async def retrieve_futures(service: Service, request: Request) -> Response:
     return Response.of_json({"completions": [_completion(completion) for completion in done], "cursor": cursor})
 
 
-def sample(service: Service, weights: Weights, sample_request: SampleRequest) -> asyncio.Future[Answer]:
-    """Compute a sample request, together with others that can share the work. An invalid prompt fails alone.
+def sample(service: Service, weights: Weights, sample_request: SampleRequest, client: Hashable) -> asyncio.Task[Answer]:
+    """Start a sample request. When the task is cancelled, the replies end at their next token."""
+    return asyncio.get_running_loop().create_task(_answer(service, weights, sample_request, client))
 
-    When the future is cancelled, the computation ends at its next token.
-    """
-    try:
-        check_request(sample_request.prompt, sample_request.params, weights.base.engine.shape)
-    except ValueError as error:
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        future.set_exception(error)
-        return future
-    group: Group[SampleRequest, Answer] = Group(
-        (weights, sample_request.topk), lambda sample_requests: service.samplers.answers(weights, sample_requests)
-    )
-    abandoned = threading.Event()
-    params = replace(sample_request.params, is_abandoned=abandoned.is_set)
-    answer = service.work.share(group, replace(sample_request, params=params), rows=params.num_samples)
-    answer.add_done_callback(lambda done: abandoned.set() if done.cancelled() else None)
-    return answer
+
+async def _answer(service: Service, weights: Weights, sample_request: SampleRequest, client: Hashable) -> Answer:
+    prompt, params = sample_request.prompt, sample_request.params
+    # Refused here: a sampler that is opened may take another one's place.
+    check_request(prompt, params, weights.base.engine.shape)
+    sampler = service.samplers.find(weights)
+    if sampler is None:
+        # After what the client has requested before: it may be what saves the adapter.
+        sampler = await service.work.call(lambda: service.samplers.open(weights), client)
+    replies = await service.decoding.ask(sampler, prompt, params, sample_request.topk, client)
+    if sample_request.scoring is None:
+        return Answer(replies)
+    return await service.work.call(lambda: service.samplers.score(weights, sample_request, replies), client)
 
 
 def _clone_name(sampling: str, number: int) -> str:

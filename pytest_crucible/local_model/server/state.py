@@ -22,6 +22,7 @@ from typing import TypeAlias, TypeVar
 from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.local_model.engine import Engine, Trainer
 from pytest_crucible.local_model.server.archive import EXTERNAL, SAMPLER, Archive, Checkpoint, CheckpointPath
+from pytest_crucible.local_model.server.decoding_loop import DecodingLoop
 from pytest_crucible.local_model.server.futures import Completions, Futures, Worker, to_response
 from pytest_crucible.local_model.server.models import BaseModel, BaseModels, Samplers, Weights
 from pytest_crucible.local_model.server.protobuf import PROTOBUF
@@ -101,6 +102,7 @@ class Service:
     numbers: Iterator[int] = field(default_factory=itertools.count)
     """Numbers for requests without one of their own."""
     work: Worker = field(init=False)
+    decoding: DecodingLoop = field(init=False)
     samplers: Samplers = field(init=False)
     archive: Archive = field(init=False)
     models: BaseModels = field(init=False)
@@ -108,6 +110,7 @@ class Service:
 
     def __post_init__(self) -> None:
         self.work = Worker()
+        self.decoding = DecodingLoop()
         self.samplers = Samplers()
         self.archive = Archive(self.directory, self.clock)
         self.models = BaseModels(self.engine, self.directory.resolve(), self.stand_ins)
@@ -116,11 +119,13 @@ class Service:
     def stop(self, sentence: str) -> None:
         """Start no more work; unfinished requests fail with that message."""
         self.work.stop()
+        self.decoding.stop()
         self.futures.fail_all(sentence)
 
     def close(self) -> None:
         """Wait for the work in progress, and clean up. Call it after `stop`."""
         self.work.join()
+        self.decoding.join()
         shutil.rmtree(self.snapshots, ignore_errors=True)
 
     def session(self, session_id: str) -> Session:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -146,7 +146,7 @@ def _read_lora(values: Body) -> LoraSpec:
 
 def submit(service: Service, request_id: str, compute: Callable[[], Response], run: Run) -> Response:
     """Submit a computation, and return the id under which its result will be."""
-    service.submit(request_id, lambda: service.work.call(compute), lambda response: response)
+    service.submit(request_id, lambda: service.work.call(compute, run.session), lambda response: response)
     return Response.of_json({"request_id": request_id, "model_id": run.id})
 
 
@@ -204,7 +204,9 @@ def _save(
     info = _describe_checkpoint(service, run, body)
 
     def save() -> Response:
-        with service.archive.write_checkpoint(path, info, overwrite=overwrite) as directory:
+        # Known now: requests that were sent before may have made steps since this one came.
+        trained = replace(info, steps=run.model.steps, norm=run.model.adapter.norm)
+        with service.archive.write_checkpoint(path, trained, overwrite=overwrite) as directory:
             write(directory)
         return Response.of_json({"type": kind, "path": str(path), **describe()})
 
@@ -227,6 +229,8 @@ def load_weights(service: Service, request: Request) -> Response:
     def load() -> Response:
         trainer = base.engine.trainer(run.lora) if new else run.model
         trainer.load_state(checkpoint.directory, optimizer=with_optimizer)
+        # The optimiser may have begun anew before.
+        trainer.steps = checkpoint.info.steps or trainer.steps
         run.trainer = trainer
         return Response.of_json({"type": "load_weights", "path": str(checkpoint.path), "model_id": run.id})
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import math
 import re
 import socket
+from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
@@ -133,6 +135,8 @@ class Request:
     body: bytes = b""
     parameters: Mapping[str, str] = field(default_factory=dict)
     """The segments of the path that match an endpoint's `{name}`s."""
+    connection: int = 0
+    """The number of the connection that it came by."""
 
     def object(self) -> Body:
         """Return the body as a JSON object; refuse anything else."""
@@ -231,6 +235,8 @@ class Server:
         self.handler, self.refuse, self.limits = handler, refuse, limits
         self.connections: set[Connection] = set()
         self.closing = False
+        self.numbers = itertools.count(1)
+        self._waiting: deque[Connection] = deque()
 
     async def start(self, port: int = 0) -> int:
         """Listen on the loopback interface and return the port. Raises OSError."""
@@ -256,6 +262,23 @@ class Server:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._listener.wait_closed(), patience_s)
 
+    def make_room(self, connection: Connection) -> None:
+        """Close the connection that has been without a request for the longest time; without one the new connection waits."""
+        idle = [each for each in self.connections if each.is_idle and each is not connection]
+        if idle:
+            min(idle, key=lambda each: each.deadline).close()
+        else:
+            connection.pause()
+            self._waiting.append(connection)
+
+    def let_in_next(self) -> None:
+        """Read from the first connection that waits, after another one has ended."""
+        while self._waiting:
+            connection = self._waiting.popleft()
+            if connection in self.connections:
+                connection.resume()
+                break
+
     async def _close_late_connections(self) -> None:
         while True:
             await asyncio.sleep(1.0)
@@ -272,18 +295,20 @@ class Connection(asyncio.Protocol):
         self.answering: asyncio.Task[None] | None = None
         self._received = bytearray()
         self._head: Head | None = None
-        self._refused = False
+        self._refused = self._is_waiting = False
+        self._number = next(server.numbers)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._loop = asyncio.get_running_loop()
-        self._deadline = self._request_deadline = self._loop.time() + self.server.limits.idle_s
+        self.deadline = self._request_deadline = self._loop.time() + self.server.limits.idle_s
         self.server.connections.add(self)
         if len(self.server.connections) > self.server.limits.connections:
-            self._refuse(Refusal("this server has too many open connections", HTTPStatus.TOO_MANY_REQUESTS))
+            self.server.make_room(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.server.connections.discard(self)
+        self.server.let_in_next()
         if self.answering:
             self.answering.cancel()
 
@@ -292,7 +317,7 @@ class Connection(asyncio.Protocol):
             return
         if not self._received and not self._head:
             self._request_deadline = self._loop.time() + self.server.limits.request_s
-        self._deadline = min(self._request_deadline, self._loop.time() + self.server.limits.silence_s)
+        self.deadline = min(self._request_deadline, self._loop.time() + self.server.limits.silence_s)
         self._received += data
         if self.answering:
             # The next request waits in the socket until this one has been answered.
@@ -300,9 +325,23 @@ class Connection(asyncio.Protocol):
         else:
             self._advance()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has no request, and does not wait for its turn."""
+        return not (self._is_waiting or self.answering or self._received or self._head or self._refused)
+
+    def pause(self) -> None:
+        """Leave what the client sends in the socket."""
+        self._is_waiting = True
+        self._transport.pause_reading()
+
+    def resume(self) -> None:
+        self._is_waiting = False
+        self._transport.resume_reading()
+
     def close_if_late(self, now: float) -> None:
         """Close after too long without data; a request that is being answered is not late."""
-        if self.answering or now < self._deadline:
+        if self.answering or now < self.deadline:
             return
         if self._received or self._head:
             self._refuse(Refusal("the request took too long to arrive", HTTPStatus.REQUEST_TIMEOUT))
@@ -325,7 +364,9 @@ class Connection(asyncio.Protocol):
         head, self._head = self._head, None
         body = bytes(self._received[: head.length])
         del self._received[: head.length]
-        self.answering = self._loop.create_task(self._answer(replace(head.request, body=body), head.keep_alive))
+        self.answering = self._loop.create_task(
+            self._answer(replace(head.request, body=body, connection=self._number), head.keep_alive)
+        )
 
     def _take_head(self) -> Head | None:
         limits = self.server.limits
@@ -360,7 +401,7 @@ class Connection(asyncio.Protocol):
         self.answering = None
         # The beginning of the next request may have arrived already.
         limits = self.server.limits
-        self._deadline = self._loop.time() + (limits.silence_s if self._received else limits.idle_s)
+        self.deadline = self._loop.time() + (limits.silence_s if self._received else limits.idle_s)
         if close:
             self.close()
         else:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from pytest_crucible.stats.arrays import ROUNDING, Array
 from pytest_crucible.stats.attribution.sets import ORDERS_FOR_P, Permutation, SetPlan, draw_orders, removal_steps
-from pytest_crucible.stats.attribution.values import attribute
+from pytest_crucible.stats.attribution.values import shapley_values
 
 Verdict = Literal["better", "no better", "undefined"]
 
@@ -66,8 +66,9 @@ class DeletionCurve:
 def plan_deletion(plan: SetPlan, scores: npt.ArrayLike, calls: int) -> DeletionPlan:
     """Return the orders to compare, and the sets beyond the plan that fit into `calls` requests in all.
 
-    `scores` are sets x draws, as in `attribute`. The other orders are all orders, or 5,040 random ones, if the plan is exact;
-    else its permutations and as many more as `ORDERS_FOR_P` lacks and the calls allow.
+    `scores` are sets x draws, as in `attribute`; sets at the end of the plan may lack rows. The other orders are all orders,
+    or 5,040 random ones, if the plan is exact; else its permutations and as many more as `ORDERS_FOR_P` lacks and the
+    calls allow.
     """
     order = _choose_order(plan, np.asarray(scores, dtype=np.float64))
     steps = removal_steps(plan.segments, is_exact=plan.is_exact)
@@ -109,7 +110,8 @@ def judge_deletion(plan: SetPlan, deletion: DeletionPlan, scores: npt.ArrayLike)
 
 def _choose_order(plan: SetPlan, scores: Array) -> Permutation:
     draws = plan.repeats - plan.repeats // 2 if plan.is_random else plan.repeats
-    shapley = attribute(replace(plan, repeats=draws), scores[:, :draws]).shapley
+    rows = replace(plan, repeats=draws, masks=plan.masks[: len(scores)])
+    shapley = shapley_values(rows, scores[:, :draws])
     return () if np.isnan(shapley).any() else tuple(np.argsort(-shapley, kind="stable").tolist())
 
 

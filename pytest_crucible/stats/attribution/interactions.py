@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 
 from pytest_crucible.stats.arrays import Array
-from pytest_crucible.stats.attribution.sets import SetPlan
+from pytest_crucible.stats.attribution.sets import SetPlan, set_sizes
 
 Interaction = tuple[int, int, float]
 
@@ -35,14 +35,14 @@ def index_interactions(segments: int, scores: Array) -> tuple[Interaction, ...]:
     """
     if segments < 2:
         return ()
-    sets = np.arange(2**segments)
-    sizes = sum((sets >> segment) & 1 for segment in range(segments))
-    shares = _size_shares(segments)
+    # One axis for each segment, the last for segment 0.
+    cube = scores.reshape((2,) * segments)
+    weights = _size_shares(segments)[set_sizes(segments - 2)].reshape((2,) * (segments - 2))
     entries = []
     for i, j in combinations(range(segments), 2):
-        others = sets[(sets >> i & 1 == 0) & (sets >> j & 1 == 0)]
-        excess = scores[others | 1 << i | 1 << j] - scores[others | 1 << i] - scores[others | 1 << j] + scores[others]
-        entries.append((i, j, float(shares[sizes[others]] @ excess)))
+        pair = np.moveaxis(cube, (segments - 1 - i, segments - 1 - j), (0, 1))
+        excess = pair[1, 1] - pair[1, 0] - pair[0, 1] + pair[0, 0]
+        entries.append((i, j, float((weights * excess).sum())))
     return tuple(entries)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pytest_crucible.stats.arrays import Array, Codes
-from pytest_crucible.stats.attribution.sets import SetPlan, prefix_sets
+from pytest_crucible.stats.attribution.sets import SetPlan, prefix_sets, set_sizes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -77,15 +77,14 @@ def exact_marginals(plan: SetPlan, places: Mapping[int, int], is_scored: Array) 
 
 def _count_paths(segments: int, is_open: Array) -> Array:
     """Return the number of orders that lead from the empty set to each set through open sets."""
-    sets = np.arange(2**segments)
-    sizes = sum((sets >> segment) & 1 for segment in range(segments))
+    sets, bits = np.arange(2**segments), 1 << np.arange(segments)
+    sizes = set_sizes(segments)
     paths = np.zeros(sets.size)
     paths[0] = is_open[0]
     for size in range(1, segments + 1):
         level = sets[(sizes == size) & is_open]
-        for segment in range(segments):
-            ends = level[(level >> segment) & 1 == 1]
-            paths[ends] += paths[ends ^ (1 << segment)]
+        # The set without each of its segments; none for those that it lacks.
+        paths[level] = (paths[level[:, None] & ~bits] * (level[:, None] & bits > 0)).sum(axis=1)
     return paths
 
 

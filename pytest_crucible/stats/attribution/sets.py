@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain, islice
 
 import numpy as np
+import numpy.typing as npt
 
 Permutation = tuple[int, ...]
 
@@ -57,6 +59,7 @@ def plan_sets(segments: int, calls: int, *, is_random: bool, seed: int) -> SetPl
     """
     if segments < 1:
         raise ValueError(f"attribution needs at least 1 segment, not {segments}")
+    _check_calls(segments, calls)
     if 2**segments * (1 + is_random) <= calls:
         return _plan_all(segments, calls // 2**segments if is_random else 1, is_random, seed)
     plan = _plan_pairs(segments, calls, 1 + is_random, is_random, seed)
@@ -64,8 +67,6 @@ def plan_sets(segments: int, calls: int, *, is_random: bool, seed: int) -> SetPl
         if 2**segments <= calls:
             return _plan_all(segments, 1, is_random, seed)
         plan = _plan_pairs(segments, calls, 1, is_random, seed)
-    if len(plan.permutations) < 2 * FEWEST_PAIRS:
-        raise ValueError(_explain_fewest(segments))
     return plan
 
 
@@ -98,6 +99,19 @@ def prefix_sets(permutation: Permutation) -> Iterator[int]:
     for segment in permutation:
         mask |= 1 << segment
         yield mask
+
+
+@lru_cache(maxsize=4)
+def set_sizes(segments: int) -> npt.NDArray[np.intp]:
+    """Return the number of segments in each of the 2^segments sets, by their number.
+
+    >>> set_sizes(2).tolist()
+    [0, 1, 1, 2]
+    """
+    sizes = np.zeros(1, dtype=np.intp)
+    for _ in range(segments):
+        sizes = np.concatenate([sizes, sizes + 1])
+    return sizes
 
 
 def removal_steps(segments: int, *, is_exact: bool) -> tuple[int, ...]:
@@ -159,7 +173,7 @@ def _add_pairs(plan: SetPlan, most_sets: int, seed: int, *, has_room: bool) -> S
 
 def _count_later_sets(segments: int, orders: int) -> int:
     """Return the number of further sets: two of interactions, those of the curve, and of random orders that are missing."""
-    new_sets = len(removal_steps(segments, is_exact=False)) - 1
+    new_sets = max(0, len(removal_steps(segments, is_exact=False)) - 1)
     return 2 + new_sets * (1 + max(0, ORDERS_FOR_P - orders))
 
 
@@ -170,8 +184,11 @@ def _first_sets(segments: int) -> Iterator[int]:
     yield from (whole ^ (1 << segment) for segment in range(segments))
 
 
-def _explain_fewest(segments: int) -> str:
-    by_pairs = 2 + segments + 2 * FEWEST_PAIRS * (segments - 2)
-    if 2**segments <= by_pairs:
-        return f"{segments} segments need {2**segments} (all sets of segments)"
-    return f"{segments} segments need {by_pairs} (the whole prompt, the empty one, one left out each, two antithetic pairs)"
+def _check_calls(segments: int, calls: int) -> None:
+    """Raise ValueError unless the calls suffice for all sets, or for the fewest permutations."""
+    by_pairs = 2 + segments + 2 * FEWEST_PAIRS * max(0, segments - 2)
+    needed, parts = 2**segments, "all sets of segments"
+    if by_pairs < needed:
+        needed, parts = by_pairs, "the whole prompt, the empty one, one left out each, two antithetic pairs"
+    if calls < needed:
+        raise ValueError(f"{segments} segments need {needed} ({parts})")

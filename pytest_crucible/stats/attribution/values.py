@@ -10,7 +10,7 @@ remains still has the sum above, but is the mean of other orders: exact mode the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,7 @@ import numpy.typing as npt
 from pytest_crucible.stats.arrays import Array, check_share
 from pytest_crucible.stats.attribution.interactions import Interaction, index_interactions, probe_interactions
 from pytest_crucible.stats.attribution.joint import half_widths
-from pytest_crucible.stats.attribution.orders import exact_marginals, permutation_marginals
+from pytest_crucible.stats.attribution.orders import Marginals, exact_marginals, permutation_marginals
 from pytest_crucible.stats.attribution.replies import average_draws
 from pytest_crucible.stats.attribution.sets import SetPlan
 
@@ -74,6 +74,12 @@ def attribute_difference(
     return _attribute(plan, [_as_table(plan, candidate), _as_table(plan, baseline)], confidence)
 
 
+def shapley_values(plan: SetPlan, scores: npt.ArrayLike) -> Array:
+    """Return the values of `attribute` alone."""
+    sets = average_draws([_as_table(plan, scores)], is_random=False)
+    return _find_marginals(plan, _find_places(plan), sets.means).values(sets.means)
+
+
 def _as_table(plan: SetPlan, scores: npt.ArrayLike) -> Array:
     table = np.asarray(scores, dtype=np.float64)
     if table.shape != (len(plan.masks), plan.repeats):
@@ -88,8 +94,8 @@ def _as_table(plan: SetPlan, scores: npt.ArrayLike) -> Array:
 def _attribute(plan: SetPlan, tables: Sequence[Array], confidence: float) -> Attribution:
     check_share(confidence, "confidence")
     sets = average_draws(tables, is_random=plan.is_random)
-    places = {mask: place for place, mask in enumerate(plan.masks)}
-    marginals = (exact_marginals if plan.is_exact else permutation_marginals)(plan, places, ~np.isnan(sets.means))
+    places = _find_places(plan)
+    marginals = _find_marginals(plan, places, sets.means)
     shapley = marginals.values(sets.means)
     half = half_widths(marginals, sets, confidence)
     whole, empty = (float(sets.means[places[mask]]) for mask in (plan.whole, 0))
@@ -112,3 +118,12 @@ def _attribute(plan: SetPlan, tables: Sequence[Array], confidence: float) -> Att
         requested=sum(table.size for table in tables),
         missing=sum(int(np.isnan(table).sum()) for table in tables),
     )
+
+
+def _find_places(plan: SetPlan) -> dict[int, int]:
+    return {mask: place for place, mask in enumerate(plan.masks)}
+
+
+def _find_marginals(plan: SetPlan, places: Mapping[int, int], means: Array) -> Marginals:
+    find = exact_marginals if plan.is_exact else permutation_marginals
+    return find(plan, places, ~np.isnan(means))

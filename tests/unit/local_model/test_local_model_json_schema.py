@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import math
 import re
@@ -16,7 +17,16 @@ from jsonschema import Draft202012Validator
 from base_model.gradients import initial_weights
 from pytest_crucible.local_model.config import Shape
 from pytest_crucible.local_model.engine import Engine
-from pytest_crucible.local_model.grammar import Constraint, Language, characters, literal, repeat, sequence, shortest
+from pytest_crucible.local_model.grammar import (
+    Constraint,
+    Language,
+    characters,
+    literal,
+    read,
+    repeat,
+    sequence,
+    shortest,
+)
 from pytest_crucible.local_model.json_schema import json_node, object_node
 from pytest_crucible.local_model.sampling import SamplingParams
 from pytest_crucible.local_model.tokens import Tokenizer
@@ -141,6 +151,76 @@ def test_unusual_schemas_are_kept(schema):
         validator.validate(json.loads(draw_reply(built, int(built.least_tokens()) + 30, random)))
 
 
+BOUNDS = st.decimals(-1200, 1200, places=2) | st.integers(-20, 20)
+
+
+@given(st.sampled_from(["integer", "number"]), BOUNDS, BOUNDS, st.booleans(), st.integers(0, 9))
+def test_numbers_keep_their_bounds(kind, first, second, exclusive, seed):
+    low, high = sorted(map(float, (first, second)))
+    schema = {"type": kind, "exclusiveMinimum" if exclusive else "minimum": low, "maximum": high}
+    try:
+        built = language(schema)
+    except ValueError:
+        # No number is between them.
+        assert high - low < 1 if kind == "integer" else high == low
+        return
+    text = draw_reply(built, int(built.least_tokens()) + 12, np.random.default_rng(seed))
+
+    Draft202012Validator(schema).validate(json.loads(text))
+
+
+@pytest.mark.parametrize(
+    ("schema", "texts", "others"),
+    [
+        ({"type": "integer", "minimum": 0, "maximum": 10}, ["0", "7", "10"], ["-1", "11", "-0", "07"]),
+        (
+            {"type": "integer", "minimum": 95, "maximum": 1203},
+            ["95", "99", "100", "999", "1000", "1203"],
+            ["94", "1204", "2000"],
+        ),
+        ({"type": "integer", "exclusiveMinimum": -3, "exclusiveMaximum": 0}, ["-2", "-1"], ["-3", "0", "-0"]),
+        (
+            {"type": "number", "minimum": 0.5, "maximum": 2.25},
+            ["0.5", "0.50", "0.6", "1", "1.999", "2.0", "2.25"],
+            ["0", "0.49", "2.26", "2.251", "3"],
+        ),
+        (
+            {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
+            ["0.000000001", "1", "1.0", "0.5"],
+            ["0", "0.0", "1.1"],
+        ),
+        ({"type": "string", "pattern": "^[A-Z]{2}-\\d+$"}, ['"AB-1"', '"ZZ-042"'], ['"A-1"', '"AB-"', '"ab-1"']),
+        ({"type": "string", "pattern": "b|^c$"}, ['"abc"', '"b"', '"c"'], ['"ac"', '""']),
+        ({"type": "string", "pattern": "^(?:no|yes)[.!]?$"}, ['"no"', '"yes!"'], ['"maybe"', '"no?"']),
+        ({"type": "string", "pattern": "^[^a-y\\s]*$"}, ['""', '"zZ9"'], ['"a"', '" "']),
+        (
+            {"type": "string", "format": "date"},
+            ['"2024-02-28"', '"1999-12-31"'],
+            ['"2024-02-30"', '"2024-13-01"', '"2024-4-1"'],
+        ),
+    ],
+)
+def test_texts_within_bounds_and_patterns_are_allowed_and_no_others(schema, texts, others):
+    start = language(schema).start
+
+    assert [text for text in texts if () not in read(start, text.encode())] == []
+    assert [text for text in others if () in read(start, text.encode())] == []
+
+
+def test_fields_of_pydantic_models_are_kept():
+    pydantic = pytest.importorskip("pydantic")
+
+    class Row(pydantic.BaseModel):
+        score: int = pydantic.Field(ge=0, le=10)
+        share: float = pydantic.Field(gt=0, lt=1)
+        code: str = pydantic.Field(pattern=r"^[A-Z]{3}\d?$")
+        day: datetime.date
+
+    built, random = language(Row.model_json_schema()), np.random.default_rng(0)
+    for _ in range(10):
+        Row.model_validate_json(draw_reply(built, int(built.least_tokens()) + 20, random))
+
+
 REFUSED = [
     ({"oneOf": [{"type": "integer"}, {"type": "number"}]}, "valid for #/oneOf/0 and #/oneOf/1: write anyOf instead"),
     ({"oneOf": [True, {"type": "null"}]}, "write anyOf instead"),
@@ -157,13 +237,25 @@ REFUSED = [
     ({"type": "object", "properties": {"a": True}, "required": "a"}, "#/required is 'a'; expected a list of names"),
     ({"type": [{"type": "string"}]}, "#/type is [{'type': 'string'}]; expected one of object"),
     ({"allOf": [{"type": "string"}]}, "# has 'allOf', which this model's decoding cannot keep"),
-    ({"type": "integer", "minimum": 0}, "# has 'minimum', which this model's decoding cannot keep"),
+    ({"type": "integer", "multipleOf": 2}, "# has 'multipleOf', which this model's decoding cannot keep"),
+    ({"type": "integer", "minimum": 3.2, "maximum": 3.8}, "# allows no whole number of at most 9 digits"),
+    ({"type": "number", "minimum": 1, "exclusiveMaximum": 1}, "# allows no number with at most 9 digits"),
+    ({"type": "number", "minimum": "0"}, "#/minimum is '0'; expected a number"),
+    (
+        {"type": "string", "format": "email"},
+        "#/format is 'email', this model's decoding keeps date, time, date-time, uuid",
+    ),
+    ({"type": "string", "pattern": "a", "minLength": 2}, "# has minLength, pattern together"),
+    *(
+        ({"type": "string", "pattern": pattern}, "#/pattern: this model's decoding cannot keep")
+        for pattern in ("(?=a)b", "a**", "[b-a]", "a(", "a)", "\\1", "\\bword", "é", "a{3,2}", "x^", "[]")
+    ),
     ({"anyOf": [{"type": "null"}], "minLength": 2}, "# has 'minLength', which this model's decoding cannot keep"),
     ({"type": "array", "items": {"$id": "b", "type": "null"}}, "#/items has '$id'"),
     ({"type": "array", "items": {"$ref": "#/$defs/none"}}, "$ref '#/$defs/none' names nothing in this schema"),
     (
-        {"type": "array", "items": {"$ref": "#/$defs/a"}, "$defs": {"a": {"type": "string", "pattern": "a"}}},
-        "#/$defs/a has 'pattern'",
+        {"type": "array", "items": {"$ref": "#/$defs/a"}, "$defs": {"a": {"type": "string", "pattern": 1}}},
+        "#/$defs/a/pattern is 1; expected a text",
     ),
 ]
 

@@ -13,7 +13,7 @@ from tiny_model import SHAPE, tiny_engine
 
 from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.local_model.config import Datum
-from pytest_crucible.local_model.losses import LOSSES, Adam, AdamParams, find_loss
+from pytest_crucible.local_model.losses import LOSSES, Adam, AdamParams, NotFinite, find_loss
 
 RANDOM = np.random.default_rng(8)
 COUNT = 200
@@ -376,3 +376,16 @@ def test_gradients_that_are_not_finite_move_nothing(value):
 def test_invalid_sampling_parameters_are_refused(settings, sentence):
     with pytest.raises(ValueError, match=sentence):
         AdamParams(**settings)
+
+
+def test_a_step_to_weights_that_are_not_finite_changes_nothing():
+    values, adam = {"x": np.array([1.0, 2.0])}, Adam()
+    adam.step(values, {"x": np.array([5.0, 1.0])}, AdamParams(learning_rate=0.1))
+    before = values["x"].copy(), adam.first["x"].copy(), adam.second["x"].copy()
+
+    with pytest.raises(NotFinite, match="the step made weights that are not finite"):
+        adam.step(values, {"x": np.array([1.0, 1.0])}, AdamParams(learning_rate=1e308, weight_decay=1e308))
+
+    assert adam.steps == 1
+    for past, value in zip(before, (values["x"], adam.first["x"], adam.second["x"]), strict=True):
+        np.testing.assert_array_equal(past, value)

@@ -46,7 +46,7 @@ def test_logprobs_are_those_of_reading_the_whole_text(sampler, replies):
 def test_a_reply_does_not_depend_on_how_many_are_decoded_together(sampler, replies, slots):
     params = [ENDLESS] * len(PROMPTS)
 
-    again = sample(sampler._folded, SHAPE, TOKENIZER, PROMPTS, params, slots=slots)
+    again = sample(sampler.folded, SHAPE, TOKENIZER, PROMPTS, params, slots=slots)
 
     assert again == replies
 

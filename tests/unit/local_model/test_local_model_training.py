@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 
 import numpy as np
@@ -447,3 +448,21 @@ def test_a_tokenizer_of_another_model_is_refused():
 def test_invalid_shapes_are_refused(sizes):
     with pytest.raises(ValueError, match=r"cannot be split into 4 heads|layers must be at least 1"):
         Shape(*sizes)
+
+
+def test_an_adapter_tells_its_steps_and_the_norm_of_its_change():
+    trainer = tiny_engine().trainer(LoraSpec(rank=4))
+    for _ in range(3):
+        trainer.forward_backward(tiny_data(2), "cross_entropy")
+        trainer.optim_step(AdamParams(learning_rate=1e-2))
+    base, merged = trainer.engine.weights, trainer.adapter.merge_into(trainer.engine.weights)
+    changes = [
+        merged[name] - (base["embedding"].T if name == "unembedding" else base[name])
+        for name in merged
+        if name not in base or merged[name] is not base[name]
+    ]
+
+    assert trainer.steps == 3
+    assert trainer.adapter.norm == pytest.approx(
+        math.sqrt(sum(float((change**2).sum()) for change in changes)), rel=1e-3
+    )

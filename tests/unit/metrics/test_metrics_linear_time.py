@@ -161,6 +161,8 @@ NO_REPLIES = {
     "backends/openai/settings.py": CONFIGURATION,
     "importers/formats.py": FILE_NAME,
     "importers/lm_eval_samples.py": FILE_NAME,
+    "metrics/json_patterns.py": "reads the patterns of a schema",
+    "metrics/json_validator.py": "reads the patterns of a schema",
     "metrics/models/weights.py": "reads the configuration of a model in a local directory",
     "records/measures.py": CONFIGURATION,
     "records/reasoning_forms.py": "its patterns are those of records/reasoning.py",

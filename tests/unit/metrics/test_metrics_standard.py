@@ -31,10 +31,12 @@ from pytest_crucible.metrics import (
     sentence_bleu,
     sentence_chrf,
     squad_exact_match,
+    squad_f1,
     squad_f1_of,
     squad_normalise,
     truncated,
 )
+from pytest_crucible.metrics.scripts import split_words
 
 
 def expecting(expected: object) -> Sample:
@@ -98,6 +100,26 @@ def test_numbers_are_read_as_people_write_them():
 
         assert row.pop("quantities", numbers) == numbers
         assert row == {which: None if number is None else str(number) for which, number in chosen.items()}
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("答案是42。", "42"),
+        ("共１２３．５個", "247/2"),
+        ("الإجابة هي ٤٢٫٥", "85/2"),
+        ("उत्तर ४२ है", "42"),
+        ("답은42입니다", "42"),
+        ("พ.ศ. ๒๕๖๗", "2567"),
+        ("พ.ศ.๒๕๖๗", None),
+        ("٥٠٪", "1/2"),
+        ("GPT4", None),
+    ],
+)
+def test_numbers_of_any_script_are_read(text, number):
+    value = chosen_number(text)
+
+    assert (None if value is None else str(value)) == number
 
 
 @pytest.mark.parametrize("settings", [{"which": "best"}, {"relative": -1}, {"absolute": float("inf")}])
@@ -184,6 +206,60 @@ def test_rouge_equals_rouge_score():
         }
 
         assert ours == {name: pytest.approx(score.fmeasure, abs=1e-12) for name, score in theirs.items()}
+
+
+# Texts of a script, with another one that shares some of its words.
+SCRIPTS = {
+    "Cyrillic": ("Москва — столица России.", "Столица России — город Москва"),
+    "Han": ("北京是中国的首都。", "中国的首都是上海。"),
+    "Kana": ("東京は日本の首都です。", "日本の首都は京都です。"),
+    "Hangul": ("서울은 한국의 수도입니다.", "한국의 수도는 부산입니다."),
+    "Arabic": ("القاهرة عاصمة مصر.", "عاصمة مصر هي الإسكندرية"),
+    "Devanagari": ("दिल्ली भारत की राजधानी है।", "भारत की राजधानी मुंबई है।"),
+    "Thai": ("กรุงเทพเป็นเมืองหลวงของไทย", "เมืองหลวงของไทยคือเชียงใหม่"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_texts_of_any_script_are_compared_by_their_words(script):
+    pytest.importorskip("rouge_score")
+    pytest.importorskip("sacrebleu")
+    text, other = SCRIPTS[script]
+    sample = expecting(text)
+    best = {rouge1: 1, rouge2: 1, rouge_l: 1, squad_f1: 1, squad_exact_match: 1, sentence_bleu: 100, sentence_chrf: 100}
+
+    assert {metric: metric(Reply(text=text), sample) for metric in best} == pytest.approx(best)
+    for metric in (rouge1, rouge_l, squad_f1, sentence_bleu, sentence_chrf):
+        assert 0 < metric(Reply(text=other), sample) < best[metric]
+    assert rouge1(Reply(text="42"), sample) == squad_f1(Reply(text="42"), sample) == 0
+
+
+def test_the_words_of_a_text_are_those_of_its_script():
+    assert squad_normalise("«Москва», столица!") == "москва столица"
+    assert squad_f1_of("２０２０年", "2020年") == squad_f1_of("«Мир»", "мир") == 1
+    assert squad_f1_of("中国的首都", "首都") == pytest.approx(2 * 2 / 7)
+    # Marks belong to their letter, and a mark of the direction of writing is no letter.
+    assert split_words("हिन्दी नमस्ते \u200fשלום") == ["हिन्दी", "नमस्ते", "שלום"]
+    assert split_words("GPT-4模型") == ["gpt", "4", "模", "型"]
+
+
+def test_chinese_bleu_is_that_of_sacrebleus_tokenizer():
+    sacrebleu = pytest.importorskip("sacrebleu")
+    text, other = SCRIPTS["Han"]
+    theirs = sacrebleu.sentence_bleu(other, [text], tokenize="zh").score
+
+    assert sentence_bleu(Reply(text=other), expecting(text)) == pytest.approx(theirs, abs=1e-9)
+    assert corpus_score("bleu", [other], [[text]]).mean_of_sentences == pytest.approx(theirs, abs=1e-9)
+
+
+def test_a_refusal_in_another_script_is_not_recognised():
+    assert refusal(Reply(text="很抱歉，我不能帮助你。"), expecting(None)) == NotApplicable(
+        "refusals are recognised in English, and the reply is in another script"
+    )
+    assert refusal(Reply(text="The angle α is 60°."), expecting(None)) is False
+    assert refusal(Reply(text="I can't help with «Война и мир».", finish="stop"), expecting(None)) is True
+    assert refusal(Reply(text="", finish="content_filter"), expecting(None)) is True
 
 
 def test_a_missing_package_names_the_extra(monkeypatch):

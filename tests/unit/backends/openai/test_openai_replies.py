@@ -106,6 +106,26 @@ def test_missing_and_invalid_token_counts_are_unknown(count):
     assert (parsed.text, parsed.input_tokens, parsed.output_tokens, parsed.model) == ("4", None, None, "")
 
 
+@pytest.mark.parametrize(
+    ("prompt", "usage", "counts"),
+    [
+        ("Hi", (0, 0), (None, None)),
+        ([{"role": "user", "content": "Hi"}], (0, 3), (None, 3)),
+        ([1, 2], (0, 0), (None, None)),
+        ([{"role": "user", "content": ""}], (0, 0), (0, 0)),
+        ("Hi", (2, 0), (2, 0)),
+    ],
+)
+def test_no_tokens_of_a_prompt_with_text_are_unknown(prompt, usage, counts):
+    answer = {
+        "choices": [{"text": "4"}],
+        "usage": dict(zip(("prompt_tokens", "completion_tokens"), usage, strict=True)),
+    }
+    parsed = parse_reply(answer, seconds=0.1, first_token_s=None, where="http://a", prompt=prompt)
+
+    assert (parsed.input_tokens, parsed.output_tokens) == counts
+
+
 def test_missing_choices_are_refused_or_retried():
     single, two = Reply(text="4"), Reply(text="4", alternatives=(Reply(text="5"),))
 

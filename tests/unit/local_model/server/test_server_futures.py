@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from pytest_crucible.local_model.server.futures import MAX_ROWS, Capacity, Futures, Group, Worker
+from pytest_crucible.local_model.server.futures import Capacity, Futures, Worker
 from pytest_crucible.local_model.server.transport import Refusal, Response
 
 pytestmark = pytest.mark.asyncio
@@ -122,22 +122,22 @@ async def test_at_the_end_unfinished_requests_fail_and_results_stay():
 
 
 class Queue:
-    """A queue whose first task waits for `gate`, and the batches that it has computed."""
+    """A queue whose first call waits for `gate`, and the names of the calls that were made."""
 
     def __init__(self) -> None:
         self.work = Worker()
-        self.batches: list[list[object]] = []
+        self.names: list[str] = []
         self.gate = threading.Event()
         self.first = self.work.call(lambda: self.gate.wait(60))
 
-    def share(self, key: str, item: str, rows: int = 1) -> asyncio.Future[object]:
-        return self.work.share(Group(key, self.compute), item, rows=rows)
+    def call(self, name: str, client: str = "") -> asyncio.Future[str]:
+        return self.work.call(lambda: self.compute(name), client)
 
-    def compute(self, items: list[object]) -> list[object]:
-        self.batches.append(list(items))
-        if "bad" in items:
+    def compute(self, name: str) -> str:
+        self.names.append(name)
+        if name == "bad":
             raise ValueError("bad item")
-        return [f"{item}!" for item in items]
+        return f"{name}!"
 
 
 @pytest_asyncio.fixture
@@ -149,34 +149,16 @@ async def queue() -> AsyncIterator[Queue]:
     queue.work.join()
 
 
-async def test_waiting_tasks_of_a_group_are_computed_together_wherever_they_stand(queue):
-    results = [queue.share(key, key + str(number)) for number in range(3) for key in "ab"]
+async def test_calls_of_a_client_keep_their_order_and_clients_take_turns(queue):
+    results = [queue.call(name, name[0]) for name in ("a0", "a1", "a2", "b0", "b1", "c0")]
     queue.gate.set()
 
-    assert await asyncio.gather(*results) == ["a0!", "b0!", "a1!", "b1!", "a2!", "b2!"]
-    assert queue.batches == [["a0", "a1", "a2"], ["b0", "b1", "b2"]]
+    assert await asyncio.gather(*results) == ["a0!", "a1!", "a2!", "b0!", "b1!", "c0!"]
+    assert queue.names == ["a0", "b0", "c0", "a1", "b1", "a2"]
 
 
-async def test_calls_keep_their_order(queue):
-    done: list[int] = []
-    calls = [queue.work.call(lambda number=number: done.append(number)) for number in range(20)]
-    queue.gate.set()
-    await asyncio.gather(*calls)
-
-    assert done == list(range(20))
-
-
-async def test_a_batch_has_its_limit_of_rows_and_one_task_may_exceed_it(queue):
-    sizes = {"large": MAX_ROWS * 2, "half": MAX_ROWS // 2, "other half": MAX_ROWS // 2, "one": 1}
-    results = [queue.share("a", name, rows=rows) for name, rows in sizes.items()]
-    queue.gate.set()
-    await asyncio.gather(*results)
-
-    assert queue.batches == [["large"], ["half", "other half"], ["one"]]
-
-
-async def test_a_failing_task_does_not_fail_the_others(queue):
-    results = [queue.share("a", name) for name in ("good", "bad", "fine")]
+async def test_a_failing_call_does_not_fail_the_others(queue):
+    results = [queue.call(name) for name in ("good", "bad", "fine")]
     queue.gate.set()
     good, bad, fine = await asyncio.gather(*results, return_exceptions=True)
 
@@ -184,13 +166,13 @@ async def test_a_failing_task_does_not_fail_the_others(queue):
     assert isinstance(bad, ValueError)
 
 
-async def test_a_cancelled_task_is_not_computed(queue):
-    first, second = (queue.share("a", name) for name in ("first", "second"))
+async def test_a_cancelled_call_is_not_made(queue):
+    first, second = (queue.call(name) for name in ("first", "second"))
     first.cancel()
     queue.gate.set()
     await second
 
-    assert queue.batches == [["second"]]
+    assert queue.names == ["second"]
 
 
 async def test_all_is_computed_in_one_thread_that_is_not_the_loops(queue):
@@ -201,19 +183,13 @@ async def test_all_is_computed_in_one_thread_that_is_not_the_loops(queue):
     assert identities[0] != threading.get_ident()
 
 
-async def test_an_exception_of_a_call_is_the_callers(queue):
-    queue.gate.set()
-    with pytest.raises(ZeroDivisionError):
-        await queue.work.call(lambda: 1 // 0)
-
-
 async def test_after_the_stop_nothing_is_begun(queue):
-    late = queue.share("a", "late")
+    late = queue.call("late")
     queue.gate.set()
     queue.work.stop()
     await asyncio.sleep(0.05)
 
     assert not late.done()
-    assert queue.batches == []
+    assert queue.names == []
     with pytest.raises(Refusal, match="the server was stopped"):
         await queue.work.call(lambda: None)

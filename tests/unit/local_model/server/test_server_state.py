@@ -14,9 +14,8 @@ from base_model.gradients import initial_weights
 from base_model.tokenizer import train_tokenizer
 from pytest_crucible.local_model.config import Shape
 from pytest_crucible.local_model.engine import Engine
-from pytest_crucible.local_model.sampling import SamplingParams
 from pytest_crucible.local_model.server.application import Application
-from pytest_crucible.local_model.server.models import MAX_SAMPLERS, BaseModel, SampleRequest, Samplers, Weights
+from pytest_crucible.local_model.server.models import MAX_SAMPLERS, BaseModel, Samplers, Weights
 from pytest_crucible.local_model.server.state import SILENT_S, Service, derive_seed
 from pytest_crucible.local_model.server.transport import Request
 
@@ -157,7 +156,7 @@ async def test_another_base_has_another_home_for_its_tokenizer(engine, tmp_path)
 
 
 class Counted:
-    """An engine that writes down for what it made samplers; each says what is asked."""
+    """An engine that writes down for what it made samplers."""
 
     def __init__(self) -> None:
         self.made: list[Path | None] = []
@@ -166,25 +165,14 @@ class Counted:
         self.made.append(directory)
         return self
 
-    def sample(self, prompts, params, topk):
-        return [prompt for prompt, item in zip(prompts, params, strict=True) for _ in range(item.num_samples)]
-
 
 def test_only_the_samplers_used_last_are_kept():
     engine = Counted()
     base, samplers = BaseModel("crucible/tiny", engine, "tokenizer"), Samplers()
-    wish = SampleRequest([1], SamplingParams())
     for number in (*range(MAX_SAMPLERS), 0, MAX_SAMPLERS, 0, 1):
-        samplers.answers(Weights(base, Path(str(number))), [wish])
+        samplers.open(Weights(base, Path(str(number))))
 
     assert [str(item) for item in engine.made] == [*map(str, range(MAX_SAMPLERS + 1)), "1"]
-
-
-def test_each_request_gets_its_own_replies():
-    wishes = [SampleRequest([number], SamplingParams(num_samples=number)) for number in (1, 3, 2)]
-    answers = Samplers().answers(Weights(BaseModel("crucible/tiny", Counted(), "tokenizer")), wishes)
-
-    assert [answer.replies for answer in answers] == [[[1]], [[3]] * 3, [[2]] * 2]
 
 
 def test_a_seed_depends_on_the_place_and_on_nothing_else():

@@ -170,14 +170,32 @@ async def test_a_connection_on_which_nothing_happens_is_closed():
         assert await reader.read() == b""
 
 
-async def test_one_connection_too_many_is_refused():
+async def test_beyond_the_limit_the_connection_without_a_request_is_closed():
+    async with talk(Limits(connections=1)) as (reader, writer):
+        second_reader, second = await asyncio.open_connection(*writer.get_extra_info("peername"))
+        second.write(b"GET /a HTTP/1.1\r\n\r\n")
+
+        assert (await answer(second_reader))[0] == HTTPStatus.OK
+        assert await reader.read() == b""
+        second.close()
+
+
+async def test_beyond_the_limit_a_connection_waits_for_those_that_are_being_answered():
     async with talk(Limits(connections=1)) as (_, writer):
-        port = writer.get_extra_info("peername")[1]
-        second_reader, second_writer = await asyncio.open_connection(LOOPBACK, port)
+        writer.write(b"GET /slow HTTP/1.1\r\n\r\n")
+        await writer.drain()
+        await asyncio.sleep(0.05)
+        later = [await asyncio.open_connection(*writer.get_extra_info("peername")) for _ in range(2)]
+        for _, each in later:
+            each.write(b"GET /a HTTP/1.1\r\nConnection: close\r\n\r\n")
+        replies = [asyncio.create_task(answer(reader)) for reader, _ in later]
+        await asyncio.sleep(0.1)
+        assert not any(reply.done() for reply in replies)
 
-        assert (await answer(second_reader))[0] == HTTPStatus.TOO_MANY_REQUESTS
-
-        second_writer.close()
+        writer.close()
+        assert [status for status, _ in await asyncio.gather(*replies)] == [HTTPStatus.OK] * 2
+        for _, each in later:
+            each.close()
 
 
 async def test_a_client_that_leaves_is_forgotten():

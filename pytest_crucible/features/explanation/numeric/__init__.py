@@ -1,0 +1,1 @@
+"""Explanations of numeric models: `from pytest_crucible import explain`."""

@@ -1,0 +1,146 @@
+"""Sampling for many clients: replies equal those alone, short ones do not wait for long ones, and who leaves frees the rows."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import pytest_asyncio
+from tiny_model import SHA256, SHAPE, TOKENIZER, tiny_engine, tiny_weights
+
+from pytest_crucible.local_model import sampling
+from pytest_crucible.local_model.engine import Engine, Sampler
+from pytest_crucible.local_model.sampling import Batch, SamplingParams, request_replies
+from pytest_crucible.local_model.server.decoding_loop import DecodingLoop
+from pytest_crucible.local_model.server.transport import Refusal
+
+pytestmark = pytest.mark.asyncio
+ENDLESS = SamplingParams(max_tokens=30, seed=3, stop=())
+
+
+@pytest.fixture(scope="module")
+def samplers() -> list[Sampler]:
+    engine = tiny_engine()
+    other = {name: matrix * np.float32(1.1) for name, matrix in engine.weights.items()}
+    return [engine.sampler(), Engine(TOKENIZER, SHAPE, other, SHA256).sampler()]
+
+
+@pytest_asyncio.fixture
+async def decoding() -> AsyncIterator[DecodingLoop]:
+    decoding = DecodingLoop()
+    yield decoding
+    decoding.stop()
+    decoding.join()
+
+
+def random_prompt(source: random.Random) -> list[int]:
+    return [source.randrange(SHAPE.vocabulary - 2) for _ in range(source.choice((1, 3, 60, 64, 65, 100)))]
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_replies_of_many_clients_equal_those_alone(decoding, samplers, seed, monkeypatch):
+    # So few that rows pause for those of others.
+    monkeypatch.setattr(sampling, "_POSITIONS", 400)
+    source = random.Random(seed)
+    requests = []
+    for client in range(8):
+        for _ in range(source.randrange(1, 4)):
+            params = replace(
+                ENDLESS,
+                max_tokens=source.randrange(1, 30),
+                seed=source.randrange(5),
+                num_samples=source.choice((1, 1, 2, 5)),
+                temperature=source.choice((0.0, 0.7, 1.0)),
+                top_k=source.choice((-1, 5)),
+            )
+            requests.append((source.choice(samplers), random_prompt(source), params, source.choice((0, 0, 2)), client))
+
+    async def ask(sampler, prompt, params, topk, client, cancelled):
+        await asyncio.sleep(source.random() * 0.05)
+        future = decoding.ask(sampler, prompt, params, topk, client)
+        if cancelled:
+            await asyncio.sleep(source.random() * 0.02)
+            future.cancel()
+            return None
+        return await future
+
+    answers = await asyncio.gather(*(ask(*request, source.random() < 0.2) for request in requests))
+
+    for (sampler, prompt, params, topk, _), answer in zip(requests, answers, strict=True):
+        assert answer is None or repr(answer) == repr(sampler.sample([prompt], params, topk=topk))
+
+
+async def test_a_short_reply_does_not_wait_for_a_neighbours_long_ones(decoding, samplers):
+    long = decoding.ask(samplers[0], [1, 2], replace(ENDLESS, max_tokens=150, num_samples=64), 0, "neighbour")
+    await asyncio.sleep(0.05)
+
+    await decoding.ask(samplers[0], [3], replace(ENDLESS, max_tokens=2), 0, "small")
+    await decoding.ask(samplers[1], [3], replace(ENDLESS, max_tokens=2), 0, "small")
+
+    assert not long.done()
+    await long
+
+
+async def test_who_leaves_frees_the_rows_at_the_next_token(decoding, samplers):
+    tokens: list[int] = []
+    endless = replace(ENDLESS, max_tokens=150, num_samples=64, watch=lambda number, token: tokens.append(number))
+    left = decoding.ask(samplers[0], [1, 2], endless, 0, "a")
+    while not tokens:
+        await asyncio.sleep(0.001)
+    left.cancel()
+    await decoding.ask(samplers[0], [1], replace(ENDLESS, max_tokens=3), 0, "b")
+
+    before = len(tokens)
+    await asyncio.sleep(0.05)
+    assert len(tokens) == before < 64 * 150
+    assert not decoding._lanes
+
+
+async def test_a_request_that_fails_fails_alone(decoding, samplers):
+    flat = tiny_weights()
+    flat["layers.0.qkv"] = flat["layers.0.qkv"] * np.float32(np.nan)
+    broken = Engine(TOKENIZER, SHAPE, flat, SHA256).sampler()
+
+    good = decoding.ask(samplers[0], [5], ENDLESS, 0, "a")
+    with pytest.raises(ArithmeticError, match="the weights are not finite"):
+        await decoding.ask(broken, [5], ENDLESS, 0, "a")
+    with pytest.raises(ValueError, match="token 99999 of the prompt does not exist"):
+        await decoding.ask(samplers[0], [99999], ENDLESS, 0, "a")
+
+    assert await good == samplers[0].sample([[5]], ENDLESS)
+
+
+async def test_after_the_stop_no_token_is_added(decoding, samplers):
+    decoding.stop()
+
+    with pytest.raises(Refusal, match="the server was stopped"):
+        await decoding.ask(samplers[0], [5], ENDLESS, 0, "a")
+
+
+async def test_clients_have_equal_shares_of_the_slots(samplers):
+    batch = Batch(samplers[0].folded, SHAPE, TOKENIZER, slots=8)
+    batch.add(request_replies([1, 2, 3], replace(ENDLESS, num_samples=20), SHAPE), "large")
+    batch.fill()
+    batch.step()
+    assert [row.client for row in batch.rows] == ["large"] * 8
+
+    batch.add(request_replies([4], replace(ENDLESS, num_samples=2), SHAPE), "small")
+    batch.add(request_replies([5], replace(ENDLESS, num_samples=6), SHAPE), "middle")
+    batch.fill()
+
+    shares = [sum(row.client == client for row in batch.rows) for client in ("large", "small", "middle")]
+    assert shares == [3, 2, 3]
+
+
+async def test_long_rows_do_not_take_more_memory_than_short_ones(samplers, monkeypatch):
+    monkeypatch.setattr(sampling, "_POSITIONS", 300)
+    batch = Batch(samplers[0].folded, SHAPE, TOKENIZER)
+    batch.add(request_replies(list(range(100)), replace(ENDLESS, num_samples=5), SHAPE))
+
+    batch.fill()
+
+    assert len(batch.rows) == 300 // 130
