@@ -225,7 +225,8 @@ def _shared(evaluation: _Evaluation, result: SampleResult) -> Json:
         "answer_attribution": [],
         "token_usage": usage,
         "performance": latency,
-        "metadata": {**metadata, "repeat": str(result.repeat)},
+        # As the package's own converter of Inspect names and counts them, from 1.
+        "metadata": {**metadata, "epoch": str(result.repeat + 1), "stop_reason": result.finish},
     }
 
 

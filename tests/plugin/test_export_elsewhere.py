@@ -11,6 +11,7 @@ import pytest
 from run_documents import of_arms
 
 from pytest_crucible.cli import main
+from pytest_crucible.importers.formats import READERS
 
 SCRIPTS = """
     from pytest_crucible import BackendError, Reply
@@ -170,11 +171,26 @@ def test_every_eval_ever_has_a_line_for_each_score(repeated, capsys):
             details = results[metric]["score_details"]
             assert (details["uncertainty"]["num_samples"], details["details"]["lost"]) == (n, str(lost))
             assert details["score"] == value
-    lost = {(row["sample_id"], row["metadata"]["repeat"], row["evaluation_result_id"]) for row in rows if row["error"]}
-    of_scorers = {(name, repeat, metric) for name, metric in (("q07", "size"), ("q06", "words")) for repeat in "01"}
-    assert lost == {*(("q05", "1", metric) for metric in ("exact_match", "size", "words")), *of_scorers}
+    lost = {(row["sample_id"], row["metadata"]["epoch"], row["evaluation_result_id"]) for row in rows if row["error"]}
+    of_scorers = {(name, repeat, metric) for name, metric in (("q07", "size"), ("q06", "words")) for repeat in "12"}
+    assert lost == {*(("q05", "2", metric) for metric in ("exact_match", "size", "words")), *of_scorers}
     assert {row["metadata"]["group"] for row in rows} == {f"page {k}" for k in range(5)}
     assert [results[name]["metric_config"]["lower_is_better"] for name in ("exact_match", "words")] == [False, True]
+
+
+def test_every_eval_ever_is_read_with_the_same_samples_repeats_groups_and_scores(repeated, capsys):
+    if "every-eval-ever" not in READERS:
+        pytest.skip("there is no reader of Every Eval Ever")
+    session = document(capsys, "show")
+    main(["export", "--what", "eee", "-o", "out"])
+    files = [
+        str(path) for arm in ("scripted", "base") for path in Path(f"out/data/test_sums/unknown/{arm}").glob("*.json")
+    ]
+    again = document(capsys, "import", *files, "--store", "again.db")
+
+    assert numbers(again) == numbers(session)
+    [ours] = again["experiments"]
+    assert (ours["repeats"], ours["dataset"]["groups"]) == (2, 5)
 
 
 def test_each_export_writes_the_same_files(repeated, capsys):

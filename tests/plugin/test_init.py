@@ -37,7 +37,7 @@ def server():
         yield scripted
 
 
-def written(folder: Path) -> set[str]:
+def list_files(folder: Path) -> set[str]:
     """Return the files in the folder that a session does not write."""
     paths = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
     return {str(path) for path in paths if path.parts[0] not in (".crucible", "__pycache__", ".pytest_cache")}
@@ -55,7 +55,7 @@ def error(capsys, *arguments: str) -> str:
 def test_an_empty_folder_becomes_a_suite_whose_adapters_can_be_compared(folder, capfd):
     assert main(["init"]) == 0
     output = capfd.readouterr().out
-    assert written(folder) == {"samples.jsonl", "crucible.toml", "test_first.py", ".github/workflows/evals.yml"}
+    assert list_files(folder) == {"samples.jsonl", "crucible.toml", "test_first.py", ".github/workflows/evals.yml"}
     assert "metric contains_expected: the expected answers are texts" in output
     assert "contains_expected  mean       v1" in output
     *_, command = output.splitlines()
@@ -77,7 +77,7 @@ def test_a_server_is_asked_first_and_its_suite_runs(folder, server, capfd, monke
     assert "  field     first value\n  question  Capital of France?\n" in output
     assert "2 samples: input = question, expected = answer" in output
     assert "contains_expected  mean       v1   0.500" in output
-    assert written(folder) == {"capitals.csv", "crucible.toml", "test_first.py", ".github/workflows/evals.yml"}
+    assert list_files(folder) == {"capitals.csv", "crucible.toml", "test_first.py", ".github/workflows/evals.yml"}
     adapters = tomllib.loads((folder / "crucible.toml").read_text())["adapters"]
     assert adapters["v1"] == {"backend": "openai", "base_url": server.url, "model": "m"}
     assert adapters["v2"]["system"].startswith("Reply with the answer alone")
@@ -90,7 +90,7 @@ def test_replies_of_a_results_file_are_the_adapters(folder, capfd):
     output = capfd.readouterr().out
 
     assert status == 0
-    assert written(folder) >= {"samples.jsonl", "crucible.toml", "test_first.py", "replies/v1.jsonl"}
+    assert list_files(folder) >= {"samples.jsonl", "crucible.toml", "test_first.py", "replies/v1.jsonl"}
     rows = [json.loads(line) for line in (folder / "samples.jsonl").read_text().splitlines()]
     assert (rows[0]["id"], rows[0]["expected"]) == ("sum-1", "2")
     assert "compare another adapter with v1 on all " in output
@@ -103,7 +103,7 @@ def test_nothing_is_overwritten(folder, capsys, name):
     (folder / name).write_text("mine")
 
     assert error(capsys).startswith(f"{name} exists here, and crucible init never overwrites: ")
-    assert (written(folder), (folder / name).read_text()) == ({name}, "mine")
+    assert (list_files(folder), (folder / name).read_text()) == ({name}, "mine")
 
 
 def test_a_folder_whose_configuration_is_elsewhere_is_refused(folder, capsys, monkeypatch):
@@ -152,7 +152,7 @@ def test_invalid_arguments_are_one_sentence_and_nothing_is_written(folder, capsy
     (folder / "texts.jsonl").write_text('{"body": "x"}\n')
 
     assert error(capsys, *arguments).startswith(sentence)
-    assert written(folder) == {"broken.jsonl", "texts.jsonl"}
+    assert list_files(folder) == {"broken.jsonl", "texts.jsonl"}
 
 
 def test_a_wrong_key_is_said_before_anything_is_written(folder, server, capsys, monkeypatch):
@@ -163,7 +163,7 @@ def test_a_wrong_key_is_said_before_anything_is_written(folder, server, capsys, 
     assert text.startswith("key: model 'locked' at ")
     assert text.endswith("the key is that of OPENAI_API_KEY")
     assert "sk-wrong" not in text
-    assert written(folder) == set()
+    assert list_files(folder) == set()
 
 
 def on_terminal(folder: Path, answers: bytes, *, interrupt_after: bytes = b"") -> tuple[int, str]:
@@ -204,7 +204,7 @@ def test_a_terminal_is_asked_for_what_is_missing(folder, server):
 def test_ctrl_c_at_a_question_writes_nothing(folder):
     status, output = on_terminal(folder, b"", interrupt_after=b"Server URL")
 
-    assert (status, written(folder)) == (2, set())
+    assert (status, list_files(folder)) == (2, set())
     assert "crucible init: interrupted" in output
 
 

@@ -20,7 +20,7 @@ def stored(suite, monkeypatch):
     return suite
 
 
-def compared(capsys, path: Path) -> dict:
+def compare_file(capsys, path: Path) -> dict:
     capsys.readouterr()
     main(["compare", str(path), "--metric", "exact_match:higher", "--json"])
     return json.loads(capsys.readouterr().out)["experiments"][0]["comparisons"][0]
@@ -40,7 +40,7 @@ def test_a_run_of_mlflow_has_numbers_verdicts_and_files(stored, capsys):
     assert run.data.metrics["test_sums.exact_match: v2 vs v1.low"] < 0.2
     assert run.data.tags["test_sums: exact_match _= 0.70"] == "met"
     assert "<html" in (folder / "report.html").read_text()
-    again = compared(capsys, folder / "scores.json")
+    again = compare_file(capsys, folder / "scores.json")
     assert (again["pairs"], again["difference"]) == (20, pytest.approx(0.2))
 
 
@@ -51,7 +51,7 @@ def test_a_run_of_wandb_is_written_offline(stored, capsys):
     [scores] = Path("tracked/wandb").glob("offline-run-*/files/media/table/scores_*.json")
     [report] = Path("tracked/wandb").glob("offline-run-*/files/media/html/report_*.html")
 
-    again = compared(capsys, scores)
+    again = compare_file(capsys, scores)
     assert (again["pairs"], again["difference"]) == (20, pytest.approx(0.2))
     assert "<html" in report.read_text()
 

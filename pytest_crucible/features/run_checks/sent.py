@@ -185,7 +185,8 @@ def _describe(settings: Mapping[str, Kinds], first: Mapping[str, int]) -> str:
 
 def _text(value: str) -> str:
     plain: Any = json.loads(value) if value else "none"
-    return plain if isinstance(plain, str) else value
+    # A line end, such as that of `stop`, would break the line of a note: it is shown as in JSON.
+    return plain if isinstance(plain, str) and "\n" not in plain else value
 
 
 def _short(text: str, first: int) -> str:
