@@ -16,7 +16,7 @@ from pytest_crucible.records.errors import SpecError
 from pytest_crucible.runs.compared_sources import compare_results
 
 
-def stored(name: str) -> bytes:
+def peer_file(name: str) -> bytes:
     return (FILES / name).read_bytes()
 
 
@@ -40,7 +40,7 @@ READ = {
 @pytest.mark.parametrize("name", READ)
 def test_a_renamed_or_compressed_file_is_read_by_its_content(name, tmp_path):
     source, harness = READ[name]
-    content = stored(source)
+    content = peer_file(source)
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
 
     assert read(tmp_path / name).harness == harness
@@ -57,11 +57,14 @@ REFUSED = {
         "is a pickle, which would run the code in it: write Parquet or CSV",
     ),
     "frame.arrow": (lambda: b"ARROW1" + bytes(20), "is a file of Arrow .*: write Parquet"),
-    "lines.jsonl": (lambda: gzip.compress(stored("weave-v2.jsonl")), "is compressed by gzip: let its name end in .gz"),
-    "cut.jsonl.gz": (lambda: gzip.compress(stored("weave-v2.jsonl"))[:200], "cannot be read: Compressed file ended"),
+    "lines.jsonl": (
+        lambda: gzip.compress(peer_file("weave-v2.jsonl")),
+        "is compressed by gzip: let its name end in .gz",
+    ),
+    "cut.jsonl.gz": (lambda: gzip.compress(peer_file("weave-v2.jsonl"))[:200], "cannot be read: Compressed file ended"),
     "sheet.xlsx": (spreadsheet, "is a spreadsheet: save its sheet as CSV"),
     "mixed.jsonl": (
-        lambda: stored("weave-v2.jsonl") + stored("verifiers/v2/traces.jsonl"),
+        lambda: peer_file("weave-v2.jsonl") + peer_file("verifiers/v2/traces.jsonl"),
         "record 9 of .* has no 'op_name', as records of weave have: give a file of one format",
     ),
     "task.jsonl": (
@@ -74,11 +77,11 @@ REFUSED = {
         "is predictions for SWE-bench, without results: give the report of its evaluation",
     ),
     "score.jsonl": (
-        lambda: stored("bfcl/v2/score/v2/non_live/BFCL_v4_simple_python_score.json"),
+        lambda: peer_file("bfcl/v2/score/v2/non_live/BFCL_v4_simple_python_score.json"),
         "are scores of BFCL, which list only failures: keep the folders score and result of a run together",
     ),
     "replies.jsonl": (
-        lambda: stored("bfcl/v2/result/v2/non_live/BFCL_v4_simple_python_result.json"),
+        lambda: peer_file("bfcl/v2/result/v2/non_live/BFCL_v4_simple_python_result.json"),
         "is replies for BFCL, without scores: give the BFCL_v4_CATEGORY_score.json",
     ),
     "totals.json": (
