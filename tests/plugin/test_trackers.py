@@ -27,6 +27,7 @@ def compare_file(capsys, path: Path) -> dict:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of their own libraries
 def test_a_run_of_mlflow_has_numbers_verdicts_and_files(stored, capsys):
     mlflow = pytest.importorskip("mlflow", reason="needs the extra mlflow")
     assert main(["export", "--what", "mlflow", "-o", "tracked"]) == 0
@@ -38,13 +39,14 @@ def test_a_run_of_mlflow_has_numbers_verdicts_and_files(stored, capsys):
     assert run.data.metrics["test_sums.v2.exact_match"] == pytest.approx(0.8)
     assert run.data.metrics["test_sums.exact_match: v2 vs v1"] == pytest.approx(0.2)
     assert run.data.metrics["test_sums.exact_match: v2 vs v1.low"] < 0.2
-    assert run.data.tags["test_sums: exact_match _= 0.70"] == "met"
+    assert run.data.tags["test_sums: exact_match __ 0.70"] == "met"
     assert "<html" in (folder / "report.html").read_text()
     again = compare_file(capsys, folder / "scores.json")
     assert (again["pairs"], again["difference"]) == (20, pytest.approx(0.2))
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of their own libraries
 def test_a_run_of_wandb_is_written_offline(stored, capsys):
     pytest.importorskip("wandb", reason="needs the extra wandb")
     assert main(["export", "--what", "wandb", "-o", "tracked"]) == 0
