@@ -244,8 +244,8 @@ def _string_of(schema: Schema, place: str) -> Node:
     (name,) = forms
     pattern = _FORMATS.get(schema[name]) if name == "format" and isinstance(schema[name], str) else schema[name]
     if not isinstance(pattern, str):
-        known = f", this model's decoding keeps {', '.join(_FORMATS)}" if name == "format" else "; expected a text"
-        raise ValueError(f"{place}/{name} is {schema[name]!r}{known}")
+        keeps = f", this model's decoding keeps {', '.join(_FORMATS)}" if name == "format" else "; expected a text"
+        raise ValueError(f"{place}/{name} is {schema[name]!r}{keeps}")
     try:
         return sequence(literal('"'), pattern_node(pattern), literal('"'))
     except ValueError as error:

@@ -51,20 +51,20 @@ def _from_to(first: int, last: int) -> Iterator[Node]:
     """Yield the grammars of the whole numbers from `first` to `last`, both from 0: those of each number of digits."""
     for size in range(len(str(first)), len(str(last)) + 1):
         low, high = max(first, 10 ** (size - 1) if size > 1 else 0), min(last, 10**size - 1)
-        yield _between(str(low), str(high))
+        yield _digits_between(str(low), str(high))
 
 
-def _between(low: str, high: str) -> Node:
+def _digits_between(low: str, high: str) -> Node:
     """Return the grammar of the digits between two texts of one length."""
     if not low:
         return sequence()
     if low[0] == high[0]:
-        return sequence(literal(low[0]), _between(low[1:], high[1:]))
+        return sequence(literal(low[0]), _digits_between(low[1:], high[1:]))
     rest = len(low) - 1
     inner = string.digits[int(low[0]) + 1 : int(high[0])]
     parts = [
-        sequence(literal(low[0]), _between(low[1:], "9" * rest)),
-        sequence(literal(high[0]), _between("0" * rest, high[1:])),
+        sequence(literal(low[0]), _digits_between(low[1:], "9" * rest)),
+        sequence(literal(high[0]), _digits_between("0" * rest, high[1:])),
     ]
     if inner:
         parts.append(sequence(characters(inner), repeat(_ANY, rest, rest)))

@@ -55,10 +55,10 @@ class _Reader:
             ):
                 self._at += 1
                 return sequence(*before, *parts)
-            parts.append(self._repeated())
+            parts.append(self._repetition())
         return sequence(*before, *parts, *((anywhere,) if is_outermost else ()))
 
-    def _repeated(self) -> Node:
+    def _repetition(self) -> Node:
         part = self._part()
         least: int
         most: int | None
@@ -90,7 +90,7 @@ class _Reader:
         if self._take("."):
             return characters(PRINTABLE)
         if self._take("\\"):
-            return self._of(self._escaped())
+            return self._of(self._escape())
         if self._at >= len(self._pattern) or self._pattern[self._at] in _SPECIAL:
             raise self._refuse()
         self._at += 1
@@ -121,11 +121,11 @@ class _Reader:
         if self._at >= len(self._pattern):
             raise self._refuse()
         if self._take("\\"):
-            return self._escaped()
+            return self._escape()
         self._at += 1
         return {self._pattern[self._at - 1]}
 
-    def _escaped(self) -> set[str]:
+    def _escape(self) -> set[str]:
         letter = self._pattern[self._at : self._at + 1]
         self._at += 1
         if letter.lower() in _CLASSES and letter:

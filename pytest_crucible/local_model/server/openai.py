@@ -225,7 +225,7 @@ async def completions(service: Service, request: Request) -> Response:
     tokenizer = weights.base.engine.tokenizer
     prompts = [encode_prompt(tokenizer, prompt, "prompt") for prompt in read_prompts(body.get("prompt"))]
     top, is_echoed = body.optional_whole("logprobs", most=MAX_TOP_LOGPROBS), body.boolean("echo", False)
-    # Of a prompt alone that is scored, one token is sampled and not shown.
+    # Of a prompt alone that is scored, one token is sampled and not visible.
     is_scored_only = is_echoed and body.get("max_tokens") == 0
     scoring = Scoring(topk=top) if is_echoed and top is not None else None
     sampled = Body({**body, "max_tokens": 1}) if is_scored_only else body
@@ -249,12 +249,12 @@ async def completions(service: Service, request: Request) -> Response:
     replies: list[Sampled] = []
     for each, answer in zip(requests, await generation.answers(), strict=True):
         for reply in answer.replies:
-            shown = Sampled([], [], "length", "") if is_scored_only else reply
+            visible = Sampled([], [], "length", "") if is_scored_only else reply
             echoed = tokenizer.decode(each.prompt) if is_echoed else ""
             scored = [] if answer.scored is None else tokens_of_prompt(each.prompt, answer.scored)
-            logprobs = None if top is None else write_logprobs([*scored, *tokens_of(shown)], 0)
-            choices.append({**_text_choice(len(choices), echoed + shown.text, shown), "logprobs": logprobs})
-            replies.append(shown)
+            logprobs = None if top is None else write_logprobs([*scored, *tokens_of(visible)], 0)
+            choices.append({**_text_choice(len(choices), echoed + visible.text, visible), "logprobs": logprobs})
+            replies.append(visible)
     return generation.respond("text_completion", "cmpl", choices, replies)
 
 

@@ -229,7 +229,7 @@ def load_weights(service: Service, request: Request) -> Response:
     def load() -> Response:
         trainer = base.engine.trainer(run.lora) if new else run.model
         trainer.load_state(checkpoint.directory, optimizer=with_optimizer)
-        # The optimiser may have begun anew before.
+        # The optimiser may have been a new one when it was saved.
         trainer.steps = checkpoint.info.steps or trainer.steps
         run.trainer = trainer
         return Response.of_json({"type": "load_weights", "path": str(checkpoint.path), "model_id": run.id})

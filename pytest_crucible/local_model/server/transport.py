@@ -327,7 +327,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether it has no request, and does not wait for its turn."""
+        """True where it has no request, and does not wait for its turn."""
         return not (self._is_waiting or self.answering or self._received or self._head or self._refused)
 
     def pause(self) -> None:
