@@ -97,8 +97,9 @@ def _directions(measured: Sequence[Mapping[str, Any]], *, passed: bool) -> set[D
     directions: set[Direction] = set()
     for metric in measured:
         score, threshold, success = (metric.get(name) for name in ("score", "threshold", "success"))
-        if None not in (score, threshold, success) and score != threshold and bool(success) == passed:
-            directions.add("higher" if (score > threshold) == passed else "lower")
+        if score is None or threshold is None or success is None or score == threshold or bool(success) != passed:
+            continue
+        directions.add("higher" if (score > threshold) == passed else "lower")
     return directions
 
 
