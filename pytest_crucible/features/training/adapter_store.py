@@ -286,14 +286,15 @@ def train_through_losses(
     losses, reached = 0, -1
     while True:
         saved = states.find()
-        # After a restart without its files the service lacks its states; those on this machine survive it.
-        if saved is not None and saved.state and not recipe.base.holds_state(saved.state):
-            saved = None
-        if saved is not None:
-            resume(saved.step)
         try:
+            # After a restart without its files the service lacks its states; those on this machine survive it.
+            if saved is not None and saved.state and not recipe.base.holds_state(saved.state):
+                saved = None
+            if saved is not None:
+                resume(saved.step)
             return train(saved)
-        except TrainingLost as error:
+        # The second while the training is opened, or its state looked for.
+        except (TrainingLost, ServiceLost) as error:
             newest = states.find()
             step = 0 if newest is None else newest.step
             # A loss after progress is a new one: a service that restarts each night must not end a long training.

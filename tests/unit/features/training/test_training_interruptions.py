@@ -19,7 +19,7 @@ from pytest_crucible.features.training.recipe import Recipe
 from pytest_crucible.features.training.trainer import EmbeddedBase, EmbeddedTrainer
 from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.local_model.sampling import SamplingParams
-from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.errors import ServiceLost, SpecError
 from pytest_crucible.records.files import hash_file
 
 
@@ -221,6 +221,13 @@ class LostBase(EmbeddedBase):
     """A base whose service was lost, and comes back or does not."""
 
     comes_back, has_states = True, True
+    losses_at_opening = 0
+
+    def trainer(self, adapter, spec, **options):
+        if LostBase.losses_at_opening:
+            LostBase.losses_at_opening -= 1
+            raise ServiceLost("Tinker did not open a training")
+        return super().trainer(adapter, spec, **options)
 
     def recover(self, wait_s: float) -> None:
         if not self.comes_back:
@@ -270,6 +277,14 @@ def test_before_its_first_state_it_starts_again(recipe, tmp_path):
 
     assert resumed.lineage.result.training_steps == 8
     assert displayed == ["Tinker does not answer any more"]
+
+
+def test_a_service_that_is_lost_while_a_training_is_opened_is_waited_for(recipe, tmp_path, monkeypatch):
+    monkeypatch.setattr(LostBase, "losses_at_opening", 2)
+    resumed, displayed = run(recipe, tmp_path)
+
+    assert resumed.lineage.result.training_steps == 8
+    assert displayed == ["Tinker did not open a training"] * 2
 
 
 def test_a_service_without_its_states_trains_from_the_start(recipe, tmp_path, monkeypatch):
