@@ -67,6 +67,24 @@ def test_a_curve_of_two_checkpoints_and_one_that_has_expired(suite, monkeypatch,
 
 
 @pytest.mark.slow
+def test_replies_that_all_fail_have_a_curve_of_zeros(suite, monkeypatch, capfd):
+    monkeypatch.chdir(suite.path)
+    failing = TEST.replace('"short"', '"exact_match"').replace(
+        "@pytest.mark.crucible(", '@pytest.mark.crucible(metrics=["exact_match"], '
+    )
+    failing = failing.replace('"input": f"Document {k}:"', '"input": f"Document {k}:", "expected": "no"')
+    suite.test(
+        failing.replace("score(short=len(reply.text) < 8)", "assert len(reply.text) > 1000"), name="test_replies"
+    )
+    write_log(suite.path, save_on_tinker(suite.path / ".crucible" / "tinker", "000005", 1))
+
+    assert main(("models", "curve", "log", "--suite", "test_replies.py", "--json")) == 0
+    (curve,) = json.loads(capfd.readouterr().out)["curves"]
+    assert (curve["metric"], curve["base"]["n"], curve["base"]["value"]) == ("exact_match", 12, 0.0)
+    assert [each["pairs"] for each in curve["checkpoints"]] == [12]
+
+
+@pytest.mark.slow
 def test_a_model_without_checkpoints_has_no_curve(suite, monkeypatch, capfd):
     monkeypatch.chdir(suite.path)
     suite.test(TEST, name="test_replies")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_crucible import gate
-from pytest_crucible.analyse.analysis import AnalysisInputs, metric_facts
+from pytest_crucible.analyse.analysis import AnalysisInputs, metric_facts, numeric_facts
 from pytest_crucible.analyse.members import CorrectedMean, correct_winner, member_values
 from pytest_crucible.records import (
     Analysis,
@@ -130,12 +130,10 @@ Judged = Mapping[tuple[str, str, str], tuple[Analysis, Verdict]]
 
 
 def _choose_metrics(inputs: AnalysisInputs, metric: str) -> tuple[str, ...]:
-    scored = {name for answers in inputs.answers for name in answers.scores}
-    directed = [
-        name
-        for name, facts in metric_facts(inputs).items()
-        if facts.is_directed and facts.kind != "text" and not facts.is_part and name in scored
-    ]
+    # A failed reply has the worst score of each declared metric; where all are lost nothing is known.
+    has_outcomes = any(len(answers.positions) for answers in inputs.answers)
+    scored = numeric_facts(inputs, metric_facts(inputs)) if has_outcomes else {}
+    directed = [name for name, facts in scored.items() if facts.is_directed and not facts.is_part]
     if metric:
         return tuple(name for name in directed if name == metric)
     named = {name for measure in (*inputs.plan.contrasts, *inputs.plan.targets) for name in measure.metrics}
