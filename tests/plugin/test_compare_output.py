@@ -8,7 +8,7 @@ import pytest
 
 from pytest_crucible.cli import main
 
-FILES = Path(__file__).parents[1] / "data" / "imports"
+FILES = Path(__file__).parents[1] / "peers" / "files"
 LOGS = [str(FILES / f"inspect-{name}.eval") for name in ("v2", "v1")]
 
 

@@ -19,7 +19,7 @@ from pytest_crucible.cli import main
 from pytest_crucible.features.init.data_file import choose_metric, example_rows, guess_fields
 
 pytestmark = pytest.mark.uses("init", "stages")
-FILES = Path(__file__).parents[1] / "data" / "imports"
+FILES = Path(__file__).parents[1] / "peers" / "files"
 
 
 @pytest.fixture

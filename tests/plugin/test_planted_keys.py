@@ -67,6 +67,8 @@ VALID = {
     "import": "scores.csv --arm=KEY --target=KEY; scores.csv --column=sample=id; inspect.json; KEY",
     "gc": "--keep-runs=0",
     "doctor": "",
+    "doctor --server": "--server=http://127.0.0.1:9/v1?key=KEY --model=KEY; --server=KEY",
+    "init": "--data=KEY; --results=KEY; --server=http://127.0.0.1:9/v1?key=KEY --model=KEY --key-env=KEY",
     "tinker server": "--stand-in=KEY",
     **dict.fromkeys(
         ("tinker checkpoints", "tinker delete", "tinker download", "tinker publish"), "tinker://KEY/weights/1"
