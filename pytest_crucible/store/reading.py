@@ -197,6 +197,18 @@ class ReadOnlyFile(Database):
 _UNSTABLE = ("SQLITE_READONLY_CANTINIT", "SQLITE_READONLY_CANTLOCK", "SQLITE_READONLY_RECOVERY")
 
 
+_PAUSES_S = (0.0, 0.02, 0.05, 0.1)
+
+
+def _lacks(index: Path, log: Path) -> bool:
+    """Return whether a log has commits and no index: not for a moment, as between the sessions of a writer, but several times."""
+    for pause_s in _PAUSES_S:
+        time.sleep(pause_s)
+        if not _size(log) or index.exists():
+            return False
+    return True
+
+
 def _is_whole(path: Path) -> bool:
     """Return whether an SQLite file has all commits: what the log beside it has is missing in it. Raises StoreError.
 
@@ -204,7 +216,7 @@ def _is_whole(path: Path) -> bool:
     https://sqlite.org/howtocorrupt.html#_posix_advisory_locks_canceled_by_a_separate_thread_doing_close_
     """
     journal, log, index = (Path(f"{path}{suffix}") for suffix in ("-journal", "-wal", "-shm"))
-    if _size(log) and not index.exists() and _size(log):
+    if _lacks(index, log):
         raise StoreError(
             f"{log.name} has commits that are not in {path.name}, and cannot be read without {index.name}: "
             'run "crucible runs" once where the folder can be written'

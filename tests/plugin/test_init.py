@@ -171,6 +171,8 @@ def on_terminal(folder: Path, answers: bytes, *, interrupt_after: bytes = b"") -
     pid, terminal = pty.fork()
     if not pid:
         os.chdir(folder)
+        # Programs that were started in the background ignore Ctrl-C, and so would this one.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         os.execvpe(sys.executable, [sys.executable, "-m", "pytest_crucible", "init"], {**os.environ, "TERM": "dumb"})
     os.write(terminal, answers)
     output = b""
