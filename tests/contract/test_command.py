@@ -76,7 +76,8 @@ def test_every_command_has_a_help_of_its_own(name, crucible):
 
     assert output.returncode == 0
     assert output.stdout.startswith(f"Usage: crucible {name.partition(' --')[0]} ")
-    # `models watch` runs pytest, whose output it passes on: `crucible models --json` has what it registered. `view` serves pages, and `init` writes files.
+    # `models watch` passes the output of pytest on: `crucible models --json` has what it registered. `view` serves pages,
+    # and `init` writes files.
     assert "--json" in output.stdout or name in ("init", "models watch", "tinker server", "view")
 
 
