@@ -14,9 +14,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 from benchmarks.figures import Figure, show
 from benchmarks.suite import ROOT
 
-CLIENTS, TOKENS, ROUNDS = 16, 100, 3
+CLIENTS, TOKENS, ROUNDS = 16, 100, 9
 LONG = {"n": 64, "max_tokens": 400}
 BESIDE_S, FASTER, ALONE, MEMORY = 0.25, 3.0, 1.0, 1.1
 
@@ -100,24 +100,34 @@ def run_server(checkout: Path) -> Iterator[Server]:
             process.wait()
 
 
-def measure(server: Server) -> Mapping[str, float]:
-    server.complete(max_tokens=1)
-    adapters = server.save_adapters()
-    found = {
-        "alone": _median(server.complete),
-        "one model": _median(lambda: _at_once(server, ["crucible/tiny"] * CLIENTS)),
-        "adapters": _median(lambda: _at_once(server, adapters)),
+def measure(servers: Sequence[Server]) -> list[Mapping[str, float]]:
+    """Return the medians of each server: all are measured by turns, since a machine's speed changes."""
+    found: list[dict[str, float]] = [{} for _ in servers]
+    adapters = [server.save_adapters() for server in servers]
+    runs: dict[str, Callable[[int], float]] = {
+        "alone": lambda number: servers[number].complete(),
+        "one model": lambda number: _at_once(servers[number], ["crucible/tiny"] * CLIENTS),
+        "adapters": lambda number: _at_once(servers[number], adapters[number]),
     }
+    for name, run in runs.items():
+        # The first round, which opens models, does not count.
+        rounds = [[run(number) for number in range(len(servers))] for _ in range(ROUNDS + 1)][1:]
+        for number, times in enumerate(zip(*rounds, strict=True)):
+            found[number][name] = statistics.median(times)
+    for server, of_server in zip(servers, found, strict=True):
+        of_server.update(_measure_beside(server), memory=server.memory_mib())
+    return list(found)
+
+
+def _measure_beside(server: Server) -> dict[str, float]:
     with ThreadPoolExecutor(1) as beside:
         started = time.perf_counter()
         long = beside.submit(server.complete, **LONG)
         time.sleep(1.0)
-        # The first is among the long ones whatever the server does; later ones may come after them.
-        found["short"] = server.complete(max_tokens=2, prompt="What is it?")
-        assert found["short"] > BESIDE_S or not long.done(), "the long replies have ended too early"
+        short = server.complete(max_tokens=2, prompt="What is it?")
+        assert short > BESIDE_S or not long.done(), "the long replies have ended too early"
         long.result()
-        found["long"] = time.perf_counter() - started
-    return {**found, "memory": server.memory_mib()}
+        return {"short": short, "long": time.perf_counter() - started}
 
 
 def _at_once(server: Server, models: list[str]) -> float:
@@ -127,14 +137,10 @@ def _at_once(server: Server, models: list[str]) -> float:
     return time.perf_counter() - started
 
 
-def _median(run: Callable[[], float]) -> float:
-    run()
-    return statistics.median(run() for _ in range(ROUNDS))
-
-
 def figures(former: Path | None = None) -> list[Figure]:
-    with run_server(ROOT) as server:
-        ours = measure(server)
+    with ExitStack() as stack:
+        servers = [stack.enter_context(run_server(checkout)) for checkout in (ROOT, former) if checkout is not None]
+        ours, *theirs = measure(servers)
     total = CLIENTS * TOKENS
     shown = [
         Figure(name="2 tokens beside 64 replies of 400", measured=ours["short"], unit="s", limit=BESIDE_S, digits=3),
@@ -148,12 +154,10 @@ def figures(former: Path | None = None) -> list[Figure]:
         Figure(name="one client alone", measured=TOKENS / ours["alone"], unit="tokens/s", digits=0),
         Figure(name="most memory of the server", measured=ours["memory"], unit="MiB", digits=0),
     ]
-    return shown if former is None else [*shown, *_ratios(ours, former)]
+    return [*shown, *(figure for other in theirs for figure in _ratios(ours, other))]
 
 
-def _ratios(ours: Mapping[str, float], former: Path) -> Iterator[Figure]:
-    with run_server(former) as server:
-        theirs = measure(server)
+def _ratios(ours: Mapping[str, float], theirs: Mapping[str, float]) -> Iterator[Figure]:
     ratios = {name: ours[name] / theirs[name] for name in ours}
     yield Figure(name="time / former build: 2 tokens beside", measured=ratios["short"], unit="x", digits=3)
     yield Figure(name="- 16 clients, one model", measured=ratios["one model"], unit="x", limit=1 / FASTER, digits=2)
