@@ -22,7 +22,7 @@ from pytest_crucible.local_model.sampling import Batch, Ended, Reply, Sampled, S
 from pytest_crucible.local_model.server.transport import Refusal
 from pytest_crucible.local_model.training import one_thread
 
-SLICE_S = 0.005
+SLICE_S = 0.01
 """Tokens of one model follow each other for so long, while its matrices are in the processor's cache."""
 LONG = 512
 """Positions of the longest row in the batch of short ones."""
