@@ -23,7 +23,7 @@ from pytest_crucible.stats.attribution.deletion import (
 )
 from pytest_crucible.stats.attribution.interactions import plan_interactions
 from pytest_crucible.stats.attribution.sets import SetPlan, extend_plan
-from pytest_crucible.stats.attribution.values import Attribution, attribute, attribute_difference
+from pytest_crucible.stats.attribution.values import Attribution, attribute, attribute_difference, shapley_values
 from pytest_crucible.store.experiments import StoredExperiment
 
 Table = npt.NDArray[np.float64]
@@ -63,6 +63,19 @@ class ArmScores:
         losses = (loss for _, answers in self.parts for loss in answers.lost if loss.unit.position == position)
         return sum(loss.metric in (None, metric) and loss.reason not in CUT_SHORT for loss in losses)
 
+    def count_inapplicable(self, position: int, metric: str, draws: int) -> int:
+        """Return how many replies about a sample the metric, or the test itself, does not apply to."""
+        count = 0
+        for twin, answers in self.parts:
+            rows = [*zip(answers.positions, answers.repeats, answers.skipped, strict=True)]
+            column = answers.scores.get(metric)
+            if column is not None:
+                is_none = [value is None for value in column.values]
+                rows += zip(column.positions, column.repeats, is_none, strict=True)
+            # Draws of the whole prompt beyond its own were never planned (`skip_unrequested`).
+            count += sum(empty and at == position and (twin or repeat < draws) for at, repeat, empty in rows)
+        return count
+
 
 def _set(table: Table, place: tuple[int, int], value: float) -> None:
     # A run that is resumed may have more sets than were planned.
@@ -98,6 +111,8 @@ class MetricResult:
     """By arm."""
     lost: tuple[int, ...]
     """By arm: requests that were sent, or refused, without a score."""
+    inapplicable: tuple[int, ...]
+    """By arm: replies to which the metric does not apply."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,18 +130,11 @@ def plan_further(explanation: Explanation, tables: Sequence[Table]) -> FurtherSe
     sets, deletions = base, list[DeletionPlan]()
     for table in tables:
         scores = table[: explanation.planned]
-        # What other metrics have taken is not there any more.
-        sets = extend_plan(
-            sets, plan_interactions(base, attribute(base, scores).shapley, _calls_left(explanation, sets))
-        )
-        deletions.append(plan_deletion(base, scores, _calls_left(explanation, sets)))
+        # From the sets so far: those of the metrics before are neither requested nor counted again.
+        sets = extend_plan(sets, plan_interactions(sets, shapley_values(base, scores), explanation.calls))
+        deletions.append(plan_deletion(sets, scores, explanation.calls))
         sets = extend_plan(sets, deletions[-1].masks)
     return FurtherSets(sets=sets, deletions=tuple(deletions))
-
-
-def _calls_left(explanation: Explanation, sets: SetPlan) -> int:
-    """Return how many requests the planned sets may take, with further ones of one metric."""
-    return explanation.calls - (len(sets.masks) - explanation.planned) * sets.repeats
 
 
 def explain_metrics(
@@ -144,6 +152,7 @@ def explain_metrics(
             differences=tuple(attribute_difference(sets, of_arms[0], table) for table in of_arms[1:]),
             curves=tuple(judge_deletion(sets, next(deletions), table) for table in of_arms),
             lost=tuple(arm.count_lost(position, facts.name) for arm in arms),
+            inapplicable=tuple(arm.count_inapplicable(position, facts.name, sets.repeats) for arm in arms),
         )
         for facts, of_arms in zip(metrics, tables, strict=True)
     ]

@@ -29,18 +29,17 @@ def shaded_prompts(
         return
     for result in results:
         for name, attribution in zip(arms, result.arms, strict=True):
-            values = [0.0 if math.isnan(value) else float(value) for value in attribution.shapley]
             name_of_sample = printable_cell(explanation.sample, AN_ID)
             yield MarkedText(
                 title=f"{name_of_sample}, {name}, {result.facts.name}: what each segment adds",
-                parts=tuple(_parts(explanation.segments[0], messages, values)),
+                parts=tuple(_parts(explanation.segments[0], messages, attribution.shapley.tolist())),
             )
 
 
 def _parts(
     segments: Sequence[Segment], messages: Sequence[Mapping[str, Any]], values: Sequence[float]
 ) -> Iterator[MarkedPart]:
-    largest = max(map(abs, values)) or 1.0
+    largest = max((abs(value) for value in values if not math.isnan(value)), default=0.0) or 1.0
     for number, message in enumerate(messages):
         text = message.get("content")
         yield MarkedPart(text=f"[{message.get('role', 'user')}] ")
@@ -53,7 +52,8 @@ def _parts(
                 yield MarkedPart(text=shorten(text[place : segment.start], A_SEGMENT))
                 part = text[segment.start : segment.end].rstrip()
                 mark = f"{k + 1}: {value_text(values[k])}"
-                yield MarkedPart(text=shorten(part, A_SEGMENT), mark=mark, weight=values[k] / largest)
+                weight = 0.0 if math.isnan(values[k]) else values[k] / largest
+                yield MarkedPart(text=shorten(part, A_SEGMENT), mark=mark, weight=weight)
                 # The blanks between two segments are not shaded.
                 place = segment.start + len(part)
         yield MarkedPart(text=f"{shorten(text[place:], A_SEGMENT)}\n")

@@ -31,7 +31,7 @@ def _arm_table(explanation: Explanation, arm: str, result: MetricResult, number:
     heads, rows = _rows(explanation, attribution)
     return Table(
         title=f"{_name(explanation)}, {arm}, {metric}: {whole} with the whole prompt, {empty} with an empty one; "
-        f"{_requests_text(explanation, attribution, result.lost[number])}",
+        f"{_requests_text(explanation, attribution, result, (number,))}",
         heads=heads,
         rows=(*rows, *_interaction_rows(attribution, len(heads))),
         numbers=("Shapley", ALONE),
@@ -58,7 +58,7 @@ def _difference_table(explanation: Explanation, arms: tuple[str, str], result: M
     difference = value_text(attribution.whole - attribution.empty)
     return Table(
         title=f"{_name(explanation)}, {arms[0]} minus {arms[1]}, {result.facts.name}: the segments add {difference}; "
-        f"{_requests_text(explanation, attribution, result.lost[0] + result.lost[number])}",
+        f"{_requests_text(explanation, attribution, result, (0, number))}",
         heads=heads,
         rows=tuple(rows),
         numbers=heads[1:4],
@@ -105,16 +105,21 @@ def _name(explanation: Explanation) -> str:
     return printable_cell(explanation.sample, AN_ID)
 
 
-def _requests_text(explanation: Explanation, attribution: Attribution, lost: int) -> str:
-    """Return `16 requests, exact`, or how many of the requests are lost or missing."""
+def _requests_text(
+    explanation: Explanation, attribution: Attribution, result: MetricResult, arms: Sequence[int]
+) -> str:
+    """Return `16 requests, exact`, or how many of the requests to these arms have no score, and why."""
     requests = quantity(attribution.requested, "request")
     if attribution.missing:
-        lost = min(lost, attribution.missing)
-        numbers = {"lost": lost, "missing": attribution.missing - lost}
+        lost = min(sum(result.lost[arm] for arm in arms), attribution.missing)
+        inapplicable = min(sum(result.inapplicable[arm] for arm in arms), attribution.missing - lost)
+        numbers = {"lost": lost, "not applicable": inapplicable, "missing": attribution.missing - lost - inapplicable}
         parts = [f"{number:,} {word}" for word, number in numbers.items() if number]
         requests = f"{attribution.requested - attribution.missing:,} of {requests}, {', '.join(parts)}"
     if attribution.is_exact and not explanation.sets.is_random:
         return f"{requests}, exact"
+    if explanation.sets.is_exact and not attribution.is_exact:
+        return requests
     pairs = len(explanation.sets.permutations) // 2
     how = "all sets" if explanation.sets.is_exact else f"{quantity(pairs, 'antithetic pair')} of orders"
     draws = f" x {explanation.sets.repeats} draws" if explanation.sets.repeats > 1 else ""

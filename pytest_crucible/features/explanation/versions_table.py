@@ -65,39 +65,54 @@ def document_of(
         ],
         "is_random": sets.is_random,
         "draws": sets.repeats,
-        "metrics": {
+        "metrics": {result.facts.name: _metric(arms, result) for result in results},
+        "versions": [_version(explanation, number, arms, results, replies) for number in range(len(sets.masks))],
+    }
+
+
+def _metric(arms: Sequence[str], result: MetricResult) -> dict[str, Any]:
+    columns = zip(arms, result.arms, result.lost, result.inapplicable, result.curves, strict=True)
+    return {
+        "arms": {
+            name: {
+                **_attribution(attribution),
+                "lost": lost,
+                "not_applicable": inapplicable,
+                "deletion": _curve(curve),
+            }
+            for name, attribution, lost, inapplicable, curve in columns
+        },
+        "differences": {
+            name: _attribution(attribution) for name, attribution in zip(arms[1:], result.differences, strict=True)
+        },
+    }
+
+
+def _version(
+    explanation: Explanation,
+    number: int,
+    arms: Sequence[str],
+    results: Sequence[MetricResult],
+    replies: Sequence[Replies],
+) -> dict[str, Any]:
+    return {
+        "left_out": explanation.left_out(number),
+        "scores": {
             result.facts.name: {
-                "arms": {
-                    name: {**_attribution(attribution), "lost": lost, "deletion": _curve(curve)}
-                    for name, attribution, lost, curve in zip(
-                        arms, result.arms, result.lost, result.curves, strict=True
-                    )
-                },
-                "differences": {
-                    name: _attribution(attribution)
-                    for name, attribution in zip(arms[1:], result.differences, strict=True)
-                },
+                name: [plain_number(score) for score in table[number]]
+                for name, table in zip(arms, result.tables, strict=True)
             }
             for result in results
         },
-        "versions": [
-            {
-                "left_out": explanation.left_out(number),
-                "scores": {
-                    result.facts.name: {
-                        name: [plain_number(score) for score in table[number]]
-                        for name, table in zip(arms, result.tables, strict=True)
-                    }
-                    for result in results
-                },
-                "replies": {
-                    name: [shorten(of_arm.get((number, draw), ""), A_TEXT) for draw in range(sets.repeats)]
-                    for name, of_arm in zip(arms, replies, strict=True)
-                },
-            }
-            for number in range(len(sets.masks))
-        ],
+        "replies": {
+            name: [_reply(of_arm.get((number, draw))) for draw in range(explanation.sets.repeats)]
+            for name, of_arm in zip(arms, replies, strict=True)
+        },
     }
+
+
+def _reply(text: str | None) -> str | None:
+    return None if text is None else shorten(text, A_TEXT)
 
 
 def _attribution(attribution: Attribution) -> dict[str, Any]:

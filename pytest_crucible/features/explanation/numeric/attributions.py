@@ -63,7 +63,7 @@ def shap(
     `permutations`, forwards and backwards, which are exact for effects of single features and of pairs.
     """
     inputs = read_inputs("explain.shap", predict, rows, names, seed)
-    table = read_background(inputs, background)
+    table = read_background(inputs, rows, background)
     check_count(inputs.where, "permutations", permutations, 1)
     library = load_package(inputs.where, "shap", "shap")
     is_exact = len(inputs.names) <= MOST_EXACT
@@ -133,7 +133,7 @@ def lime(
     in standard deviations: exp(-d^2 / (2 width^2)), as the package lime does; `width` is 0.75 sqrt(features) by default.
     """
     inputs = read_inputs("explain.lime", predict, rows, names, seed)
-    table = read_background(inputs, background)
+    table = read_background(inputs, rows, background)
     check_variation(inputs.where, "background", table, inputs.names, range(len(inputs.names)))
     check_count(inputs.where, "samples", samples, len(inputs.names) + 2)
     if width is None:

@@ -88,11 +88,8 @@ def pdp(
     The values are all of a feature with fewer than `points`, otherwise so many from one of the `percentiles` to the other.
     """
     inputs = read_inputs("explain.pdp", predict, rows, names, seed).draw(sample)
-    column = inputs.varying_column(feature)
-    curves = _scikit_learn_curves(inputs, column, points, percentiles)
-    return PartialDependence(
-        feature=inputs.names[column], values=curves["grid_values"][0], predictions=curves["average"][0]
-    )
+    name, curves = _scikit_learn_curves(inputs, feature, points, percentiles)
+    return PartialDependence(feature=name, values=curves["grid_values"][0], predictions=curves["average"][0])
 
 
 def ice(
@@ -111,21 +108,24 @@ def ice(
     The values are those of `pdp`. With `sample` so many rows are drawn.
     """
     inputs = read_inputs("explain.ice", predict, rows, names, seed).draw(sample)
-    column = inputs.varying_column(feature)
-    curves = _scikit_learn_curves(inputs, column, points, percentiles)
+    name, curves = _scikit_learn_curves(inputs, feature, points, percentiles)
     return IndividualCurves(
-        feature=inputs.names[column],
+        feature=name,
         values=curves["grid_values"][0],
         predictions=curves["individual"][0],
         positions=inputs.positions,
     )
 
 
-def _scikit_learn_curves(inputs: Inputs, column: int, points: int, percentiles: tuple[float, float]) -> Any:
+def _scikit_learn_curves(
+    inputs: Inputs, feature: Feature, points: int, percentiles: tuple[float, float]
+) -> tuple[str, Any]:
+    """Return the name of the feature, and scikit-learn's mean and individual curves."""
+    column = inputs.varying_column(feature)
     check_count(inputs.where, "points", points, 2)
     inspection = load_package(inputs.where, "sklearn.inspection", "scikit-learn")
     try:
-        return inspection.partial_dependence(
+        curves = inspection.partial_dependence(
             as_estimator(inputs.predict),
             inputs.rows,
             [column],
@@ -141,6 +141,7 @@ def _scikit_learn_curves(inputs: Inputs, column: int, points: int, percentiles: 
             f"{inputs.where}: percentiles is {percentiles!r}; expected two shares from 0 to 1, the smaller one first, "
             f"between which feature {inputs.names[column]!r} varies, such as (0, 1)"
         ) from error
+    return inputs.names[column], curves
 
 
 def ale(

@@ -72,22 +72,33 @@ def read_inputs(where: str, predict: Predict, rows: Any, names: Sequence[str] | 
         raise SpecError(f"{where}: predict is {predict!r}; expected a function, such as model.predict")
     if not isinstance(seed, int | np.integer) or not 0 <= seed < _SEEDS:
         raise SpecError(f"{where}: seed is {seed!r}; expected a whole number from 0 to {_SEEDS - 1}")
-    own = tuple(map(str, rows.columns)) if hasattr(rows, "columns") else None
+    own = _read_columns(rows)
     table = _read_table(where, "rows", rows)
     labels = _read_names(where, own if names is None else names, table.shape[1])
     table = check_finite(where, "rows", table, labels)
     return Inputs(where, _check_predictions(where, predict), table, labels, int(seed), np.arange(len(table)))
 
 
-def read_background(inputs: Inputs, background: Any) -> Array:
-    """Return the rows that stand for an unknown value of a feature. Raises SpecError."""
+def read_background(inputs: Inputs, rows: Any, background: Any) -> Array:
+    """Return the rows that stand for an unknown value of a feature. Raises SpecError for other columns than those of `rows`."""
     table = _read_table(inputs.where, "background", background)
     if table.shape[1] != len(inputs.names):
         raise SpecError(
             f"{inputs.where}: background has {table.shape[1]} features and rows has {len(inputs.names)}; "
             "give both the same columns"
         )
+    theirs, ours = _read_columns(background), _read_columns(rows)
+    if theirs and ours and theirs != ours:
+        raise SpecError(
+            f"{inputs.where}: background has the columns {', '.join(theirs)} and rows has {', '.join(ours)}; "
+            "give both the same columns, in one order"
+        )
     return check_finite(inputs.where, "background", table, inputs.names)
+
+
+def _read_columns(rows: Any) -> tuple[str, ...] | None:
+    """Return the names of a data frame's columns; None for an array."""
+    return tuple(map(str, rows.columns)) if hasattr(rows, "columns") else None
 
 
 def _read_table(where: str, what: str, rows: Any) -> Array:

@@ -154,7 +154,7 @@ def h_statistic(
     """
     inputs = read_inputs("explain.h_statistic", predict, rows, names, seed).draw(sample)
     chosen = inputs.names if features is None else features
-    if isinstance(chosen, str) or len(chosen) < 2:
+    if isinstance(chosen, str | int) or len(chosen) < 2:
         raise SpecError(f"{inputs.where}: features is {chosen!r}; expected at least two features")
     columns = [inputs.varying_column(feature) for feature in chosen]
     if len(set(columns)) < len(columns):
@@ -172,7 +172,7 @@ def h_statistic(
 
 
 def _interaction(joint: Array, rest: Array, scale: float) -> tuple[float, float]:
-    """Return H and the standard deviation of the interaction. An effect of the size of rounding errors is none."""
+    """Return H and the standard deviation of the interaction; H is NaN for a joint effect as small as rounding errors."""
     whole, strength = (float(np.sqrt(np.mean(part**2))) for part in (joint, rest))
     return (strength / whole if whole > _ROUNDING * scale else np.nan), strength
 

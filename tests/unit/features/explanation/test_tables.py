@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from pytest_crucible.features.explanation.records import Explanation
-from pytest_crucible.features.explanation.results import ArmScores, explain_metrics
+from pytest_crucible.features.explanation.results import ArmScores, explain_metrics, plan_further
 from pytest_crucible.features.explanation.segments import Segment
+from pytest_crucible.features.explanation.shaded_prompt import shaded_prompts
 from pytest_crucible.features.explanation.tables import metric_tables
 from pytest_crucible.features.explanation.versions_table import document_of, versions_table
 from pytest_crucible.records import ArmOutcomes, Lost, MetricFacts, ScoreColumns, Unit
+from pytest_crucible.records.outcomes import skip_units
 from pytest_crucible.stats.attribution.sets import plan_sets
 
 SEGMENTS = tuple(Segment(0, 4 * k, 4 * k + 4, f"user, paragraph {k + 1}") for k in range(4))
@@ -103,7 +107,7 @@ def test_a_lost_version_is_counted_and_a_failed_one_has_the_worst_value():
         for parts in ({"lost": (0b1110,)}, {"failed": (0b1110,)})
     )
 
-    assert lost.title.endswith("15 of 16 requests, 1 lost, all sets")
+    assert lost.title.endswith("; 15 of 16 requests, 1 lost")
     assert lost.rows[0].cells[-1] == "-"
     assert failed.rows[0].cells[-1] == "+0.80"
 
@@ -129,3 +133,55 @@ def test_a_metric_that_does_not_apply_is_no_score():
     arm.whole.scores["score"] = none
 
     assert np.isnan(arm.table(explanation, 0, FACTS)[0, 0])
+    results = explain_metrics(explanation, 0, [arm], [FACTS])
+    [table] = metric_tables(explanation, ["v2"], results[0])
+    assert table.title.endswith(
+        "unknown with the whole prompt, 0.10 with an empty one; 3 of 4 requests, 1 not applicable"
+    )
+    document = document_of(explanation, ["v2"], results, [{}])
+    values = document["metrics"]["score"]["arms"]["v2"]
+    assert (values["lost"], values["not_applicable"], values["missing"]) == (0, 1, 1)
+
+
+def test_a_version_that_the_test_skips_is_not_applicable_and_unplanned_draws_are_not_counted():
+    explanation = explanation_of(2)
+    arm = ArmScores(whole=skip_units(outcomes(explanation, 0), [(0, 1)]), versions=outcomes(explanation, 1))
+    skipping = replace(arm, versions=skip_units(outcomes(explanation, 1, lost=(0b01,)), [(0, 2)]))
+
+    assert [each.count_inapplicable(0, "score", 1) for each in (arm, skipping)] == [0, 1]
+
+
+def test_a_lost_draw_leaves_all_sets():
+    explanation = explanation_of(2, is_random=True)
+    arm = ArmScores(whole=outcomes(explanation, 0), versions=outcomes(explanation, 1))
+    arm.whole.scores["score"].values[0] = None
+    [table] = metric_tables(explanation, ["v2"], explain_metrics(explanation, 0, [arm], [FACTS])[0])
+
+    assert table.title.endswith("199 of 200 requests, 1 not applicable, all sets x 50 draws")
+
+
+def test_metrics_share_the_random_orders_of_their_curves():
+    """150 requests suffice for 20 orders, whose sets are counted once."""
+    explanation = explanation_of(12, calls=150)
+    weights = 0.5 ** np.arange(12)
+    scores = np.array([[sum(weights[k] for k in range(12) if mask >> k & 1)] for mask in explanation.sets.masks])
+    further = plan_further(explanation, [scores, -scores, scores])
+
+    assert [len(deletion.other_orders) for deletion in further.deletions] == [20, 20, 20]
+    assert further.deletions[2].masks == ()
+    assert len(further.sets.masks) <= 150
+
+
+def test_a_lost_reply_is_null_in_json_and_an_empty_one_is_empty():
+    explanation = explanation_of(2)
+    document = document_of(explanation, ["v2"], results_of(explanation), [{(0, 0): ""}])
+
+    assert [version["replies"]["v2"] for version in document["versions"]] == [[""], [None], [None], [None]]
+
+
+def test_a_segment_without_a_value_is_not_shaded_as_0():
+    explanation = explanation_of(2)
+    results = results_of(explanation, lost=(0b11,))
+    [text] = shaded_prompts(replace(explanation, lengths=(8,)), ["v2"], results, "one\n\ntwo")
+
+    assert [(part.mark, part.weight) for part in text.parts if part.mark] == [("1: -", 0.0), ("2: -", 0.0)]

@@ -133,6 +133,19 @@ def test_an_invalid_background_is_a_sentence(function, background, sentence):
     assert str(caught.value).startswith(f"explain.{function.__name__}: {sentence}")
 
 
+@pytest.mark.parametrize("function", [explain.shap, explain.lime])
+@pytest.mark.parametrize("columns", [["age", "size"], ["size", "weight"]])
+def test_a_background_with_other_columns_than_the_rows_is_refused(function, columns):
+    rows, background = pd.DataFrame(ROWS, columns=["size", "age"]), pd.DataFrame(ROWS, columns=columns)
+    with pytest.raises(SpecError) as caught:
+        function(model, rows, background=background)
+
+    assert str(caught.value) == (
+        f"explain.{function.__name__}: background has the columns {', '.join(columns)} and rows has size, age; "
+        "give both the same columns, in one order"
+    )
+
+
 @pytest.mark.parametrize("feature", ["size", 2, -1, None])
 def test_an_unknown_feature_is_a_sentence(feature):
     with pytest.raises(
