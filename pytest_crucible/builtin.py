@@ -97,7 +97,9 @@ COMMANDS = {
     "export": Command(
         "pytest_crucible.commands.export:export", "Write a run as a table, for another program, or as a training set."
     ),
-    "import": Command("pytest_crucible.commands.compare:import_results", "Store results of another harness as a run."),
+    "import": Command(
+        "pytest_crucible.commands.import_files:import_results", "Store results of another harness as a run."
+    ),
     "adapters": Command(
         "pytest_crucible.commands.listings:list_adapters", "The adapters that this directory configures."
     ),

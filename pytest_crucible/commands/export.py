@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import click
 
 from pytest_crucible.commands.options import json_option, print_result, store_option
 from pytest_crucible.exports.further import FurtherExport
-from pytest_crucible.exports.results import WriteResults
+from pytest_crucible.exports.results import WriteResults, Written
 from pytest_crucible.exports.table_files import FORMATS as TABLE_FORMATS
 from pytest_crucible.exports.table_files import find_writer, write_file
 from pytest_crucible.features import load_rows
@@ -120,6 +121,7 @@ def _export_results(
     with existing_store(store) as opened:
         run = opened.find_run(*runs)
         written = list(write(load_results(opened, run), output))
+    _check_places(written)
     lines = [
         line
         for each in written
@@ -129,6 +131,15 @@ def _export_results(
         )
     ]
     print_result(lines, {"run": run, "what": what, "written": written}, as_json=as_json)
+
+
+def _check_places(written: Sequence[Written]) -> None:
+    """Raise SpecError where two results have one file: the names of files have fewer characters than those of arms."""
+    twice = next((place for place, count in Counter(each.place for each in written).items() if count > 1), None)
+    if twice is not None:
+        raise SpecError(
+            f"two tests or arms have one file, {twice}, which has only the last: rename one, or export as eee"
+        )
 
 
 def _export_table(runs: tuple[str, ...], store: str, output: Path | None, what: str, *, as_json: bool) -> None:

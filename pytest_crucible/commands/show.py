@@ -107,6 +107,11 @@ def print_run(run: Run, verbose: int, *, as_json: bool) -> None:
     print_result(map(printable, _run_lines(run, verbose)), run_document(run), as_json=as_json)
 
 
+def verdict_status(run: Run) -> int:
+    """Return the exit status that a run's verdicts give: 1 if one is missed, or cannot be given."""
+    return int(any(verdict.state == "missed" or verdict.suite_error for verdict in run.verdicts))
+
+
 def print_comparison(run: Run, verbose: int, notes: Sequence[str], *, as_markdown: bool, as_json: bool) -> None:
     """Print two runs or files that were compared: a sentence in plain words, then as `show` prints a run, and notes."""
     if as_markdown and as_json:

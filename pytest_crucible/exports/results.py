@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from pytest_crucible.records import Arm, Estimate, MetricFacts, Plan, Run, Sample, Value, experiment_name
+from pytest_crucible.records import Arm, Estimate, MetricFacts, Plan, Run, Sample, Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +38,8 @@ class ArmResults:
     """The results of one arm in one experiment."""
 
     run: str
+    task: str
+    """The name of the experiment, which no other of the run has."""
     started: str
     finished: bool
     """Whether all samples were run."""
@@ -50,11 +53,6 @@ class ArmResults:
     sample_ids: Sequence[str]
     read: Callable[[], Iterator[SampleResult]]
     """Reads the results, sample by sample."""
-
-    @property
-    def task(self) -> str:
-        """The experiment's name: that of its test, or of an imported task."""
-        return experiment_name(self.plan.nodeid)
 
     @property
     def key(self) -> str:
@@ -92,13 +90,19 @@ class WriteResults(Protocol):
     def __call__(self, results: RunResults, folder: Path | None) -> Iterator[Written]: ...
 
 
+# A file name has at most 255 bytes, and some have several such parts.
+_LONGEST = 80
+
+
 def safe_name(text: str) -> str:
     """Return a text as the name of a file on any system.
 
     >>> safe_name("imported::sums"), safe_name("openai/v2"), safe_name("...")
     ('imported-sums', 'openai-v2', 'unnamed')
     """
-    return re.sub(r"[^\w.-]+", "-", text).strip("-.")[:80] or "unnamed"
+    name = re.sub(r"[^\w.-]+", "-", text).strip("-.") or "unnamed"
+    # A hash, so that two long names with one beginning are two files.
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 9]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 def as_text(value: Any) -> str:

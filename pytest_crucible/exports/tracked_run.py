@@ -6,18 +6,18 @@ import math
 from collections.abc import Iterator
 
 from pytest_crucible.exports.results import RunResults, SampleResult, as_text
-from pytest_crucible.records import Analysis, Run, experiment_name
+from pytest_crucible.records import Analysis, Run, experiment_names
 
 
 def parameters(run: Run) -> dict[str, str]:
     """Return what the run depended on: its seed and error rate, its datasets and arms."""
-    plans = [analysis.plan for analysis in run.experiments]
+    plans, names = [analysis.plan for analysis in run.experiments], _names(run)
     arms = {arm.name: arm for plan in plans for arm in plan.arms}
     return {
         "crucible_run": run.id,
         "seed": str(run.seed),
         "alpha": str(run.alpha),
-        **{f"{experiment_name(plan.nodeid)}.dataset": f"{plan.dataset} sha256 {plan.dataset_sha256}" for plan in plans},
+        **{f"{names[plan.nodeid]}.dataset": f"{plan.dataset} sha256 {plan.dataset_sha256}" for plan in plans},
         **{f"{name}.adapter": f"{arm.adapter} {arm.identity}".strip() for name, arm in arms.items()},
         **{f"{name}.{key}": as_text(value) for name, arm in arms.items() for key, value in arm.parameters.items()},
     }
@@ -25,25 +25,34 @@ def parameters(run: Run) -> dict[str, str]:
 
 def numbers(run: Run) -> dict[str, float]:
     """Return each estimate and difference with the ends of its interval, n and lost. What is infinite or unknown is left out."""
-    pairs = (pair for analysis in run.experiments for pair in (*_estimates(analysis), *_differences(analysis)))
+    names = _names(run)
+    pairs = (
+        pair
+        for analysis in run.experiments
+        for name in [names[analysis.plan.nodeid]]
+        for pair in (*_estimates(name, analysis), *_differences(name, analysis))
+    )
     return {name: float(value) for name, value in pairs if value is not None and math.isfinite(value)}
 
 
-def _estimates(analysis: Analysis) -> Iterator[tuple[str, float | None]]:
+def _names(run: Run) -> dict[str, str]:
+    return experiment_names(analysis.plan.nodeid for analysis in run.experiments)
+
+
+def _estimates(experiment: str, analysis: Analysis) -> Iterator[tuple[str, float | None]]:
     targets = [result.estimate for result in analysis.targets if result.estimate.statistic != "mean"]
     for estimate in (*analysis.estimates, *targets):
         metric = estimate.metric if estimate.statistic == "mean" else f"{estimate.statistic}({estimate.metric})"
-        name = f"{experiment_name(analysis.plan.nodeid)}.{estimate.arm}.{metric}"
+        name = f"{experiment}.{estimate.arm}.{metric}"
         low, high = (None, None) if estimate.interval is None else (estimate.interval.low, estimate.interval.high)
         yield from ((name, estimate.value), (f"{name}.low", low), (f"{name}.high", high))
         yield from ((f"{name}.n", estimate.n), (f"{name}.lost", estimate.lost))
 
 
-def _differences(analysis: Analysis) -> Iterator[tuple[str, float | None]]:
+def _differences(experiment: str, analysis: Analysis) -> Iterator[tuple[str, float | None]]:
     """Yield candidate minus baseline, positive where it is better; of a ratio, candidate over baseline."""
     for pair in analysis.comparisons:
-        subject = pair.contrast.subject(pair.candidate)
-        name = f"{experiment_name(analysis.plan.nodeid)}.{subject}"
+        name = f"{experiment}.{pair.contrast.subject(pair.candidate)}"
         value, interval = (
             (pair.difference, pair.interval) if pair.ratio is None else (pair.ratio.value, pair.ratio.interval)
         )
@@ -54,8 +63,9 @@ def _differences(analysis: Analysis) -> Iterator[tuple[str, float | None]]:
 
 def verdict_tags(run: Run) -> dict[str, str]:
     """Return subject -> state of each verdict, and whether it is proven."""
+    names = _names(run)
     return {
-        f"{experiment_name(verdict.nodeid)}: {verdict.subject}": (
+        f"{names[verdict.nodeid]}: {verdict.subject}": (
             "error in the suite" if verdict.suite_error else f"{verdict.state}{', proven' if verdict.proven else ''}"
         )
         for verdict in run.verdicts

@@ -66,24 +66,30 @@ class RecordReader:
         """
         self._check(source)
         records = [self.prepare({**record, _DOCUMENT: source.document}) for record in self._records(source)]
-        values: dict[str, list[Any]] = {}
-        for name, value in (pair for record in records for pair in self._scores(record)):
-            values.setdefault(name, []).append(value)
-        metrics = [name for name, of_name in values.items() if any(value is not None for value in of_name)]
-        arms: dict[tuple[str, str], list[Row]] = {}
+        tasks: dict[str, list[Record]] = {}
         for record in records:
-            names = (self._text(record, "task") or self.name, self._text(record, "arm") or source.path.stem)
-            arms.setdefault(names, []).append(self._row(record, metrics))
+            tasks.setdefault(self._text(record, "task") or self.name, []).append(record)
+        arms: dict[tuple[str, str], list[Row]] = {}
+        left_out: dict[str, None] = {}
+        for task, of_task in tasks.items():
+            metrics, others = self._split_metrics(of_task)
+            left_out.update(dict.fromkeys(others))
+            for record in of_task:
+                names = (task, self._text(record, "arm") or source.path.stem)
+                arms.setdefault(names, []).append(self._row(record, metrics))
         beside = dict(self.beside(source))
         declared = int(beside.pop("repeats", 0) or self._find(records[0], "repeats") or 0)
         facts = self.declared(records)
         results = [replace(self._results(*names, rows, declared, facts), **beside) for names, rows in arms.items()]
-        notes = [
-            f"{source.path.name}: the values of {name!r} are no numbers, left out"
-            for name in values
-            if name not in metrics
-        ]
+        notes = [f"{source.path.name}: the values of {name!r} are no numbers, left out" for name in left_out]
         return ParsedFile(version=self._text(records[0], "version"), results=results, notes=notes)
+
+    def _split_metrics(self, records: Sequence[Record]) -> tuple[list[str], list[str]]:
+        """Return the names of scores that are metrics, and of those without any number."""
+        has_values: dict[str, bool] = {}
+        for name, value in (pair for record in records for pair in self._scores(record)):
+            has_values[name] = has_values.get(name, False) or value is not None
+        return [name for name, has in has_values.items() if has], [name for name, has in has_values.items() if not has]
 
     def _check(self, source: Source) -> None:
         for number, record in enumerate(self._records(source), start=1):

@@ -7,6 +7,7 @@ import json
 import sys
 import tomllib
 import zipfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, time
 from decimal import Decimal
@@ -61,14 +62,16 @@ def open_query(text: str) -> Source:
         raise SpecError(f'{text!r} needs duckdb: pip install "pytest-crucible[scale]"') from None
     try:
         with duckdb.connect() as connection:
-            answer = connection.execute(text.removeprefix(QUERY))
-            names = [column[0] for column in answer.description or ()]
-            records = [dict(zip(names, cells, strict=True)) for cells in answer.fetchall()]
+            answer: Any = connection.execute(text.removeprefix(QUERY))
+            # DuckDB has no answer to a text without a statement.
+            names = [column[0] for column in answer.description or ()] if answer else []
+            _check_names(names, repr(text))
+            records = [dict(zip(names, cells, strict=True)) for cells in answer.fetchall()] if answer else []
     except duckdb.Error as error:
         raise SpecError(
             f"DuckDB refused the query {text.removeprefix(QUERY)!r} ({str(error).splitlines()[0]}): correct it"
         ) from error
-    return of_records(records, "query", f"{text!r}")
+    return of_records(records, "query", repr(text))
 
 
 def open_frame(frame: Any, name: str) -> Source:
@@ -76,8 +79,16 @@ def open_frame(frame: Any, name: str) -> Source:
     if hasattr(frame, "to_dicts"):
         return of_records(frame.to_dicts(), name, name)
     if hasattr(frame, "to_dict") and hasattr(frame, "columns"):
+        _check_names([str(column) for column in frame.columns], name)
         return of_records(frame.astype(object).where(frame.notna(), None).to_dict("records"), name, name)
     raise SpecError(f"{name} is {type(frame).__name__}: give a data frame of pandas or polars, or the path of a file")
+
+
+def _check_names(names: Iterable[str], described: str) -> None:
+    """Raise SpecError for two columns of one name: a record would have the values of the last only."""
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    if twice is not None:
+        raise SpecError(f"{described} has several columns {twice!r}: give each a name of its own")
 
 
 def of_records(records: Iterable[Mapping[Any, Any]], name: str, described: str) -> Source:
@@ -94,7 +105,7 @@ def _plain_rows(rows: Iterable[tuple[int, Mapping[str, Any]]]) -> Iterator[tuple
 
 
 def _plain(cell: Any) -> Any:
-    """Return a cell as JSON has it: a decimal as a number, a time as ISO 8601, anything else without a form as text."""
+    """Return a cell as a value of JSON: a decimal as a number, a time as ISO 8601, any other object as text."""
     if cell is None or isinstance(cell, str | bool | int | float):
         return cell
     if isinstance(cell, Mapping):
@@ -114,11 +125,13 @@ def read_beside(path: Path) -> Mapping[str, Any]:
     if not path.is_file():
         return {}
     try:
-        document: Mapping[str, Any] = parse(json.loads, path.read_text(encoding="utf-8"))
+        document = parse(json.loads, path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise SpecError(
             f"{path} is not JSON ({error}): copy the folder of the run again, or remove the file"
         ) from error
+    if not isinstance(document, dict):
+        raise SpecError(f"{path} is not a JSON object: copy the folder of the run again, or remove the file")
     return document
 
 

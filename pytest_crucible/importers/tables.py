@@ -251,7 +251,7 @@ class _Table:
         )
 
     def long(self, rows: Sequence[tuple[int, Mapping[str, Any]]]) -> dict[Unit, Row]:
-        """Return the rows of a long table. A metric that only other units have is lost, as is an empty value.
+        """Return the rows of a long table. A metric that only other units of the task have is lost, as is an empty value.
 
         Where a column `lost` exists and is empty, too, the metric does not apply.
         """
@@ -267,9 +267,11 @@ class _Table:
             if metric and "lost" in self.role and not (self._cell(row, "value") or self._cell(row, "lost")):
                 spared[unit].add(metric)
             first.setdefault(unit, row)
-        names = dict.fromkeys(name for metrics in cells.values() for name in metrics if name)
+        names: dict[str, dict[str, None]] = defaultdict(dict)
+        for (task, *_), metrics in cells.items():
+            names[task].update(dict.fromkeys(name for name in metrics if name))
         return {
-            unit: self._row(unit, first[unit], {name: cells[unit].get(name) for name in names}, spared[unit])
+            unit: self._row(unit, first[unit], {name: cells[unit].get(name) for name in names[unit[0]]}, spared[unit])
             for unit in cells
         }
 

@@ -6,7 +6,7 @@ import re
 from collections import deque
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, get_args
 
 from pytest_crucible.metrics.definition import Metric, NotApplicable, metric
 from pytest_crucible.metrics.text import NO_EXPECTED, expected_answers
@@ -143,12 +143,7 @@ def numeric_match(
     >>> near(Reply(text="about 3.15"), Sample(id="1", input="", expected=3.14))
     True
     """
-    if which not in ("last", "first", "marked"):
-        raise SpecError(f"which={which!r} of metric {name!r}: write 'last', 'first' or 'marked'")
-    if not (0 <= relative < 1 and 0 <= absolute < float("inf")):
-        raise SpecError(
-            f"metric {name!r} has relative={relative} and absolute={absolute}: expected a share below 1, and an amount from 0"
-        )
+    _check_settings(name, which, relative, absolute)
     # Through str: the decimal as written, 0.1 and not its nearest double.
     near, far = Fraction(str(relative)), Fraction(str(absolute))
 
@@ -161,14 +156,22 @@ def numeric_match(
         rights = [right for right in map(chosen_number, expected) if right is not None]
         if not rights:
             return NotApplicable("the expected answer has no number")
-        scales = (
-            (1, 100, Fraction(1, 100)) if percent_is_plain and "%" in _plain_marks(reply.text + str(expected)) else (1,)
-        )
-        return number is not None and any(
-            abs(number * scale - right) <= max(far, near * abs(right)) for right in rights for scale in scales
-        )
+        if number is None:
+            return False
+        has_percent = percent_is_plain and "%" in _plain_marks(reply.text + str(expected))
+        readings = [number, number * 100, number / 100] if has_percent else [number]
+        return any(abs(read - right) <= max(far, near * abs(right)) for right in rights for read in readings)
 
     return same
+
+
+def _check_settings(name: str, which: str, relative: float, absolute: float) -> None:
+    if which not in get_args(Which):
+        raise SpecError(f"which={which!r} of metric {name!r}: write 'last', 'first' or 'marked'")
+    if not (0 <= relative < 1 and 0 <= absolute < float("inf")):
+        raise SpecError(
+            f"metric {name!r} has relative={relative} and absolute={absolute}: expected a share below 1, and an amount from 0"
+        )
 
 
 numeric_matches = numeric_match(name="numeric_matches")

@@ -114,3 +114,4 @@ from .views import Statement as Statement
 from .views import Table as Table
 from .views import View as View
 from .views import experiment_name as experiment_name
+from .views import experiment_names as experiment_names

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -21,6 +22,17 @@ def experiment_name(nodeid: str) -> str:
     'test_sums'
     """
     return nodeid.partition("::")[2]
+
+
+def experiment_names(nodeids: Iterable[str]) -> dict[str, str]:
+    """Return nodeid -> name of each experiment: that of its function, or the nodeid where several functions have it.
+
+    >>> experiment_names(["test_a.py::test_sums", "test_b.py::test_sums", "test_b.py::test_claims"]).values()
+    dict_values(['test_a.py::test_sums', 'test_b.py::test_sums', 'test_claims'])
+    """
+    names = {nodeid: experiment_name(nodeid) for nodeid in nodeids}
+    counts = Counter(names.values())
+    return {nodeid: name if counts[name] == 1 else nodeid for nodeid, name in names.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

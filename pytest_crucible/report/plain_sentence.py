@@ -70,7 +70,8 @@ def _many_comparisons(run: Run, pairs: Sequence[Pair]) -> str:
     names = {(pair.candidate, pair.contrast.baseline) for _, pair in pairs}
     candidate, baseline = names.pop() if len(names) == 1 else ("the candidate", "its baseline")
     if not any(_is_directed(*pair) for pair in pairs):
-        return f"which direction is better is known of none of {len(pairs):,} metrics ({_listed_amounts(pairs)})"
+        amounts = f"{candidate} minus {baseline}: {_listed_amounts(pairs)}"
+        return f"the better direction is known for none of {len(pairs):,} metrics ({amounts})"
     proven = [
         (analysis, pair)
         for analysis, pair in pairs

@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from pytest_crucible.analyse.analysis import AnalysisInputs, metric_facts
 from pytest_crucible.analyse.scores import Floats, scores_by_repeat
 from pytest_crucible.exports.results import ArmResults, RunResults, SampleResult
-from pytest_crucible.records import Analysis, ArmReply, MetricFacts, Run, Sample, Value
+from pytest_crucible.records import Analysis, ArmReply, MetricFacts, Run, Sample, Value, experiment_names
 from pytest_crucible.runs.evaluate import analysis_inputs
 from pytest_crucible.runs.load_run import load_run
 from pytest_crucible.runs.reporters import html_report
@@ -34,20 +34,22 @@ def load_results(store: RunStore, run_id: str) -> RunResults:
 
 def _arms(store: RunStore, run: Run) -> Iterator[ArmResults]:
     keys = {plan.nodeid: key for key, plan, _ in store.experiments(run.id)}
+    names = experiment_names(keys)
     for analysis in run.experiments:
         stored = load_experiment(store, keys[analysis.plan.nodeid])
         inputs = analysis_inputs(stored, analysis.finished)
         facts = {name: each for name, each in metric_facts(inputs).items() if not each.is_part}
         samples = stored.all_samples()
         for number in range(len(analysis.plan.arms)):
-            yield _arm(run, analysis, _ArmReader(stored, inputs, number, facts, samples))
+            yield _arm(run, names[analysis.plan.nodeid], analysis, _ArmReader(stored, inputs, number, facts, samples))
 
 
-def _arm(run: Run, analysis: Analysis, reader: _ArmReader) -> ArmResults:
+def _arm(run: Run, task: str, analysis: Analysis, reader: _ArmReader) -> ArmResults:
     plan, arm = analysis.plan, analysis.plan.arms[reader.number]
     estimates = [each for each in analysis.estimates if each.arm == arm.name and each.metric in reader.facts]
     return ArmResults(
         run=run.id,
+        task=task,
         started=run.started,
         finished=analysis.finished,
         plan=plan,

@@ -100,7 +100,7 @@ REFUSED = {
     "no server": (["--server=http://127.0.0.1:9/v1", "--model=m"], "nothing listens at http://127.0.0.1:9"),
     "no server, no model": (
         ["--server=http://127.0.0.1:9/v1"],
-        "lists no models: is it the base URL of a running server?",
+        "lists no models: see whether it is the base URL of a running server, or add --model NAME",
     ),
     "no URL": (["--server=localhost:9", "--model=m"], "is not a URL of a server: write http://HOST:PORT/v1"),
     "wrong path": (["--server={url}/v2", "--model=m"], "status 404"),

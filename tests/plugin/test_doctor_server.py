@@ -103,7 +103,9 @@ def test_a_server_that_is_not_there_is_one_sentence(crucible):
     named, lines, _ = crucible("doctor", "--server", url, "--model", "m")
 
     assert (status, out) == (4, "")
-    assert err.startswith(f"crucible doctor: --server {url} lists no models: is it the base URL of a running server?")
+    assert err.startswith(
+        f"crucible doctor: --server {url} lists no models: see whether it is the base URL of a running server, or add --model NAME"
+    )
     assert (named, states(lines)) == (1, {"reply": "fails"})
 
 

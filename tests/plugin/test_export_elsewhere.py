@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import zipfile
 from pathlib import Path
@@ -11,7 +12,11 @@ import pytest
 from run_documents import of_arms
 
 from pytest_crucible.cli import main
+from pytest_crucible.exports.results import safe_name
+from pytest_crucible.exports.tracked_run import numbers as numbers_of
 from pytest_crucible.importers.formats import READERS
+from pytest_crucible.runs.load_run import load_run
+from pytest_crucible.store.runs import RunStore
 
 SCRIPTS = """
     from pytest_crucible import BackendError, Reply
@@ -201,6 +206,54 @@ def test_each_export_writes_the_same_files(repeated, capsys):
 
     assert first.keys() == second.keys()
     assert all(path.read_bytes() == second[name].read_bytes() for name, path in first.items() if path.suffix != ".eval")
+
+
+def test_tests_of_one_name_in_two_files_have_files_and_numbers_of_their_own(suite, monkeypatch, capsys):
+    run_without_repeats(suite)
+    suite.test(TEST.replace("EPOCHS", "1").replace('"exact_match', '"contains_expected'), name="test_more")
+    suite.run(*ARMS)
+    monkeypatch.chdir(suite.path)
+    capsys.readouterr()
+    places = {}
+    for what in ("inspect", "lm-eval", "eee"):
+        assert main(["export", "--what", what, "-o", what]) == 0
+        places[what] = [line.partition(" written to ")[2] for line in capsys.readouterr().out.splitlines()]
+    with contextlib.closing(RunStore(".crucible/crucible.db")) as store:
+        values = numbers_of(load_run(store, store.find_run()))
+
+    for what, names in places.items():
+        files = [name for name in names if name]
+        assert len(set(files)) == len(files) == 4, what
+        assert all(Path(name).exists() for name in files)
+    assert values["test_sums.py::test_sums.base.exact_match.n"] == 20
+    assert values["test_more.py::test_sums.base.contains_expected.n"] == 20
+
+
+def test_two_long_names_with_one_beginning_are_two_file_names():
+    names = [safe_name("test_claims[" + 90 * "x" + end) for end in "ab"]
+
+    assert names[0] != names[1]
+    assert {len(name) for name in names} == {80}
+
+
+def test_arms_whose_files_would_have_one_name_are_refused(suite, monkeypatch, capsys):
+    suite.script(
+        SCRIPTS,
+        others={
+            "v+1": {"backend": "scripted", "script": "scripts:base"},
+            "v-1": {"backend": "scripted", "script": "scripts:answer"},
+        },
+    )
+    suite.write_rows("questions.jsonl", [{"id": f"q{k:02}", "input": f"{k}", "expected": "0"} for k in range(3)])
+    suite.test(TEST.replace("EPOCHS", "1"))
+    suite.run("--crucible-adapter=v+1", "--compare=v-1")
+    monkeypatch.chdir(suite.path)
+    capsys.readouterr()
+
+    assert main(["export", "--what", "inspect", "-o", "logs"]) == 4
+    error = capsys.readouterr().err
+    assert error.startswith("crucible export: two tests or arms have one file, logs/")
+    assert error.endswith("which has only the last: rename one, or export as eee\n")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,11 @@ import pytest
 from openai_server import OpenAIServer
 
 from pytest_crucible.cli import main
-from pytest_crucible.features.init.data_file import choose_metric, example_rows, guess_fields
+from pytest_crucible.features.init.data_file import SuiteData, choose_metric, example_rows, guess_fields
+from pytest_crucible.features.init.reply_sources import embedded_source, results_source
+from pytest_crucible.features.init.suite_files import WORKFLOW, FirstSuite
+from pytest_crucible.importers.results import ImportedFile, Results, Row
+from pytest_crucible.records import Reply
 
 pytestmark = pytest.mark.uses("init", "stages")
 FILES = Path(__file__).parents[1] / "peers" / "files"
@@ -97,6 +101,29 @@ def test_replies_of_a_results_file_are_the_adapters(folder, capfd):
     assert "pytest --crucible-adapter=openai+http://HOST/v1#MODEL --compare=v1" in output
 
 
+def test_arms_of_one_name_in_two_files_are_two_adapters():
+    row = {"id": "a", "input": "1 + 1"}
+    results = [
+        Results(task="sums", arm="model", rows=[Row(sample="a", input="1 + 1", reply=Reply(text=text))])
+        for text in ("2", "3")
+    ]
+    source = results_source([ImportedFile(path=Path("runs"), sha256="", harness="x", version="", results=results)])
+
+    assert list(source.adapters) == ["v1", "v2"]
+    assert [dict(each) for each in source.rows] == [row]
+    assert {name: [reply["text"] for reply in replies] for name, replies in source.replies.items()} == {
+        "replies/v1.jsonl": ["3"],
+        "replies/v2.jsonl": ["2"],
+    }
+
+
+@pytest.mark.parametrize(("name", "extra"), [("a.jsonl", ""), ("a.parquet", "[parquet]")])
+def test_the_workflow_installs_what_the_data_need(name, extra):
+    suite = FirstSuite(source=embedded_source(), data=SuiteData(name=name), metric=choose_metric(["yes"]))
+
+    assert f'pip install "pytest-crucible{extra} @ git+https://' in suite.files()[WORKFLOW]
+
+
 @pytest.mark.parametrize("name", ["crucible.toml", "test_first.py", ".github/workflows/evals.yml", "samples.jsonl"])
 def test_nothing_is_overwritten(folder, capsys, name):
     (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -128,7 +155,7 @@ def test_adapters_of_pyproject_would_be_hidden(folder, capsys):
     [
         (
             ("--server", "http://127.0.0.1:9/v1"),
-            "--server http://127.0.0.1:9/v1 lists no models: is it the base URL of",
+            "--server http://127.0.0.1:9/v1 lists no models: see whether it is the base URL of",
         ),
         (("--server", "http://127.0.0.1:9/v1", "--model", "m"), "reply: "),
         (("--server", "nowhere"), "adapter 'server' has an invalid base_url: "),
@@ -138,6 +165,7 @@ def test_adapters_of_pyproject_would_be_hidden(folder, capsys):
         ),
         (("--results", "gone.eval"), "'gone.eval' is not a file: "),
         (("--server", "http://x/v1", "--results", "a.eval"), "--server and --results are two sources of replies: "),
+        (("--field", "input=body"), "--field names fields of a data file, and there is none: add --data FILE"),
         (("--data", "gone.csv"), "dataset 'gone.csv' does not exist"),
         (("--data", "broken.jsonl"), "line 1 of broken.jsonl "),
         (("--data", "texts.jsonl"), "line 1 of texts.jsonl has no 'input'"),

@@ -47,12 +47,12 @@ def server_adapter(url: str, model: str = "", key_env: str = "") -> Adapter:
         return adapter
     names = list_models(read_settings(adapter, Path.cwd()))
     if len(names) != 1:
-        listed = (
-            f"has {len(names)} models ({', '.join(names[:5])})"
+        problem = (
+            f"has {len(names)} models ({', '.join(names[:5])}): add --model NAME"
             if names
-            else "lists no models: is it the base URL of a running server?"
+            else "lists no models: see whether it is the base URL of a running server, or add --model NAME"
         )
-        raise SpecError(f"--server {url} {listed}; add --model NAME")
+        raise SpecError(f"--server {url} {problem}")
     return Adapter(name="server", backend="openai", options={**options, "model": names[0]})
 
 

@@ -56,6 +56,8 @@ def init(
         raise SpecError("--results has samples of its own: leave --data out")
     if asks and not data and not source.rows:
         data = questions.ask_data()
+    if fields and not data:
+        raise SpecError("--field names fields of a data file, and there is none: add --data FILE")
     suite_data = _read_data(data, fields, asks=asks) if data else SuiteData.of_rows(source.rows or example_rows())
     suite = FirstSuite(source=source, data=suite_data, metric=choose_metric(suite_data.expected))
     write_files(suite.files())

@@ -1,4 +1,4 @@
-"""What `crucible init` asks on a terminal where an option is missing."""
+"""Questions of `crucible init` on a terminal, where an option is missing."""
 
 from __future__ import annotations
 

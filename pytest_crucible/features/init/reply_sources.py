@@ -59,20 +59,19 @@ def results_source(files: Sequence[ImportedFile]) -> ReplySource:
     arms = [results for file in files for results in file.results]
     task = arms[0].task
     of_task = [results for results in arms if results.task == task]
-    rows = {results.arm: _usable_rows(results) for results in of_task}
+    # The first arm of a file is its candidate, here as in `crucible compare`. Two files may have arms of one name.
+    rows = {f"v{number}": _usable_rows(results) for number, results in enumerate(reversed(of_task), 1)}
     if not all(rows.values()):
         raise SpecError(
             f"{files[0].path} has no inputs with replies in it: `crucible compare {files[0].path} OTHER` compares its scores"
         )
-    samples = {row.sample: _sample(row) for of_arm in rows.values() for row in of_arm}
-    # The first arm of a file is its candidate, here as in `crucible compare`.
-    arms_by_name = {f"v{number}": arm for number, arm in enumerate(reversed(rows), 1)}
-    named = ", ".join(f"{name} is {arm}" for name, arm in arms_by_name.items())
+    samples = {row.sample: _sample(row) for of_arm in reversed(rows.values()) for row in of_arm}
+    named = ", ".join(f"{name} is {results.arm}" for name, results in zip(rows, reversed(of_task), strict=True))
     return ReplySource(
-        adapters={name: {"backend": "recorded", "path": f"replies/{name}.jsonl"} for name in arms_by_name},
+        adapters={name: {"backend": "recorded", "path": f"replies/{name}.jsonl"} for name in rows},
         about=f"The first reply to each sample in {files[0].origin}: {named}.",
         rows=list(samples.values()),
-        replies={f"replies/{name}.jsonl": list(map(_reply, rows[arm])) for name, arm in arms_by_name.items()},
+        replies={f"replies/{name}.jsonl": list(map(_reply, of_arm)) for name, of_arm in rows.items()},
     )
 
 

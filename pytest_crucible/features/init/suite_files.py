@@ -36,6 +36,12 @@ class FirstSuite:
         }
 
     @property
+    def requirement(self) -> str:
+        """The package that CI installs. Data in Parquet need an extra."""
+        extra = "[parquet]" if self.data.name.endswith(".parquet") else ""
+        return f"pytest-crucible{extra} @ git+https://github.com/pytest-crucible/pytest-crucible"
+
+    @property
     def baseline(self) -> str:
         return next(iter(self.source.adapters))
 

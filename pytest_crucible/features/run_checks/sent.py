@@ -84,9 +84,9 @@ def _model_settings(arm: Arm) -> list[dict[str, Any]]:
 
 
 def differences_of_test(candidate: ArmColumns, baseline: ArmColumns) -> list[str]:
-    """Return the parameters that the test, not the adapters, makes different between two arms, unit by unit.
+    """Return the parameters that differ between two arms because of the test, not of the adapters.
 
-    Units that only one arm has are left out: a lost sample is no difference.
+    The arms are compared unit by unit. Units of only one arm are left out: a lost sample is not a difference.
     """
     arms = candidate, baseline
     own = tuple(canonical(columns.arm.parameters) for columns in arms)

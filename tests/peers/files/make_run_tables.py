@@ -20,4 +20,5 @@ with tempfile.TemporaryDirectory() as work:
             with mlflow.start_run():
                 mlflow.log_params({"model": arm, "seed": seed})
                 mlflow.log_metric("accuracy", accuracy + seed / 100)
-    mlflow.search_runs(search_all_experiments=True).to_csv(HERE / "mlflow-runs.csv", index=False)
+    table = mlflow.search_runs(search_all_experiments=True).to_csv(index=False)
+    (HERE / "mlflow-runs.csv").write_text(table.replace(work, "/home/user"), encoding="utf-8")

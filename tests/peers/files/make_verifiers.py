@@ -119,7 +119,7 @@ def make(arm: str, port: int, work: Path) -> None:
     target = HERE / "verifiers" / arm
     for path in ("traces.jsonl", "configs/resolved/eval.json"):
         (target / path).parent.mkdir(parents=True, exist_ok=True)
-        text = (work / arm / "run" / path).read_text(encoding="utf-8").replace(str(work), "/work")
+        text = (work / arm / "run" / path).read_text(encoding="utf-8").replace(str(work), "/home/user")
         (target / path).write_text(text, encoding="utf-8")
 
 

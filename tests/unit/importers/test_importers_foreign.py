@@ -139,9 +139,38 @@ def test_a_table_of_runs_is_compared_by_what_pairs_them():
         (3, "candidate is int: give a data frame of pandas or polars, or the path of a file"),
         ("duckdb:SELEC 1", "DuckDB refused the query 'SELEC 1' .*: correct it"),
         ("duckdb:SELECT 1 AS a WHERE false", "has no rows: there is nothing to import"),
+        ("duckdb:", "'duckdb:' has no rows: there is nothing to import"),
+        ("duckdb:SELECT 1 AS id, 2 AS score, 3 AS score", "has several columns 'score': give each a name of its own"),
+        (
+            pd.DataFrame([[1, 2, 3]], columns=["id", "score", "score"]),
+            "candidate has several columns 'score': give each",
+        ),
         (pd.DataFrame({"a": [1]}), r"candidate has no column of sample ids \(it has a\)"),
     ],
 )
 def test_an_unusable_source_is_refused_in_one_sentence(source, sentence):
     with pytest.raises(SpecError, match=sentence):
         compare_results(source)
+
+
+def test_a_damaged_file_beside_the_results_is_named(tmp_path):
+    (tmp_path / "traces.jsonl").write_bytes(peer_file("verifiers/v1/traces.jsonl"))
+    beside = tmp_path / "configs" / "resolved" / "eval.json"
+    beside.parent.mkdir(parents=True)
+    beside.write_text("[]", encoding="utf-8")
+
+    with pytest.raises(SpecError, match=r"eval\.json is not a JSON object: copy the folder of the run again"):
+        read(tmp_path / "traces.jsonl")
+
+
+def test_a_metric_of_one_environment_is_not_lost_in_another(tmp_path):
+    lines = peer_file("verifiers/v1/traces.jsonl").decode().splitlines()
+    records = [json.loads(line) for line in lines]
+    for record in records[8:]:
+        record["env"]["id"] = "other"
+        record["traces"][0]["metrics"] = {"width": 1.0}
+    (tmp_path / "traces.jsonl").write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
+
+    first, other = read(tmp_path / "traces.jsonl").results
+    assert {name for row in first.rows for name in (*row.scores, *row.lost)} == {"reward", "right", "short", "length"}
+    assert {name for row in other.rows for name in (*row.scores, *row.lost)} == {"reward", "right", "short", "width"}

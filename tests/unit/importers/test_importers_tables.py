@@ -285,3 +285,12 @@ def test_a_parquet_file_that_was_cut_short_is_an_error(parquet):
 
     with pytest.raises(SpecError, match=r"results.parquet cannot be read as Parquet \(.*\)$"):
         read(parquet)
+
+
+def test_a_metric_of_one_task_is_not_lost_in_another(table):
+    first, other = table(
+        "task,id,metric,value\nsums,a,match,1\nsums,b,match,\nclaims,a,length,3\nclaims,b,length,4\n"
+    ).results
+
+    assert [(row.scores, set(row.lost)) for row in first.rows] == [({"match": 1}, set()), ({}, {"match"})]
+    assert [(row.scores, set(row.lost)) for row in other.rows] == [({"length": 3}, set()), ({"length": 4}, set())]

@@ -171,7 +171,7 @@ def test_differences_without_a_direction_are_stated_without_a_verdict():
         "v2 minus v1 is -12 points [-16, -8] on 198 samples (exact); no gate was decided."
     )
     assert plain_sentence(run_of(estimate, estimate, plan=plan, states=[])).startswith(
-        "Which direction is better is known of none of 2 metrics (exact -12 points [-16, -8], "
+        "The better direction is known for none of 2 metrics (v2 minus v1: exact -12 points [-16, -8], "
     )
 
 
