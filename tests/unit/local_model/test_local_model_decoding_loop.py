@@ -135,7 +135,8 @@ async def test_a_reply_that_fails_at_a_token_fails_alone(decoding, samplers, par
 async def test_a_batch_that_fails_reports_each_request_once_and_can_be_used_again(samplers, monkeypatch):
     batch = Batch(samplers[0].folded, SHAPE, TOKENIZER)
     requests = [
-        request_replies([5, number], replace(ENDLESS, max_tokens=number), SHAPE, owner=number)[0] for number in (1, 2, 3)
+        request_replies([5, number], replace(ENDLESS, max_tokens=number), SHAPE, owner=number)[0]
+        for number in (1, 2, 3)
     ]
     batch.add(requests)
     batch.fill()
