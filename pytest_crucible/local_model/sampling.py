@@ -33,6 +33,7 @@ from pytest_crucible.local_model.decoding import (
     prefill,
 )
 from pytest_crucible.local_model.grammar import Constraint, Language
+from pytest_crucible.local_model.losses import NotFinite
 from pytest_crucible.local_model.model import Folded
 from pytest_crucible.local_model.tokens import Tokenizer
 
@@ -413,7 +414,7 @@ class Batch:
         try:
             state = reading.result()
             if not np.isfinite(state.logits).all():
-                raise ArithmeticError("the weights are not finite: nothing can be sampled from them")
+                raise NotFinite("the weights are not finite: nothing can be sampled from them")
             self._place(self._new_row(request, client), state)
         except Exception as error:
             self._ended.append((request, error))

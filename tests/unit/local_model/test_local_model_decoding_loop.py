@@ -16,6 +16,7 @@ from pytest_crucible.local_model import sampling
 from pytest_crucible.local_model.decoding import Decoder
 from pytest_crucible.local_model.engine import Engine, Sampler
 from pytest_crucible.local_model.grammar import Language, characters, repeat
+from pytest_crucible.local_model.losses import NotFinite
 from pytest_crucible.local_model.sampling import Batch, SamplingParams, request_replies
 from pytest_crucible.local_model.server.decoding_loop import DecodingLoop, _step_batch
 from pytest_crucible.local_model.server.transport import Refusal
@@ -108,12 +109,15 @@ async def test_a_request_that_fails_fails_alone(decoding, samplers):
     broken = Engine(TOKENIZER, SHAPE, flat, SHA256).sampler()
 
     good = decoding.ask(samplers[0], [5], ENDLESS, 0, "a")
-    with pytest.raises(ArithmeticError, match="the weights are not finite"):
+    with pytest.raises(NotFinite, match="the weights are not finite"):
         await decoding.ask(broken, [5], ENDLESS, 0, "a")
     with pytest.raises(ValueError, match="token 99999 of the prompt does not exist"):
         await decoding.ask(samplers[0], [99999], ENDLESS, 0, "a")
 
     assert await good == samplers[0].sample([[5]], ENDLESS)
+    for read_prompt in (broken.logprobs, broken.embed):
+        with pytest.raises(NotFinite, match="the weights are not finite"):
+            read_prompt([5, 6])
 
 
 @pytest.mark.parametrize("part", ["watch", "language"])
