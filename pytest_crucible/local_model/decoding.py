@@ -124,6 +124,10 @@ class Decoder:
                 row_state[slot] = row_state[self.active]
             self._last_keys[:, slot] = self._last_keys[:, self.active]
 
+    def clear(self) -> None:
+        """End all rows."""
+        self.active = 0
+
     def step(self, tokens: Integers) -> Floats:
         """Return logits (active, vocabulary) after one more token in each row."""
         rows = np.arange(self.active)

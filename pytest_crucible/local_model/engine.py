@@ -26,7 +26,7 @@ from pytest_crucible.local_model import checkpoints
 from pytest_crucible.local_model.checkpoints import Adapter, LoraSpec
 from pytest_crucible.local_model.config import Datum, Floats, Integers, Shape, Weights
 from pytest_crucible.local_model.decoding import log_softmax, most_probable
-from pytest_crucible.local_model.losses import Adam, AdamParams, find_loss
+from pytest_crucible.local_model.losses import Adam, AdamParams, NotFinite, find_loss
 from pytest_crucible.local_model.model import Folded, forward
 from pytest_crucible.local_model.sampling import Sampled, SamplingParams, check_prompt, sample
 from pytest_crucible.local_model.tokens import Tokenizer
@@ -194,9 +194,8 @@ class Sampler:
 
         `targets` (tokens - 1, k) request other tokens; -1 requests none, and gets NaN.
         """
-        check_prompt(prompt, self.engine.shape, room=0)
+        states = self._hidden_states(prompt)
         with one_thread():
-            states = forward(self.folded, self.engine.shape, np.array([list(prompt)], np.int64)).states
             logprobs = log_softmax(states[:-1] @ self.folded.unembedding)
         prompt_logprobs = np.take_along_axis(logprobs, np.asarray(prompt, np.int64)[1:, None], axis=1)[:, 0]
         scored = np.concatenate([np.full(1, np.nan, prompt_logprobs.dtype), prompt_logprobs])
@@ -210,11 +209,17 @@ class Sampler:
 
     def embed(self, prompt: Sequence[int]) -> Floats:
         """Return the mean of a prompt's last hidden states, of length 1: (width,)."""
+        mean: Floats = self._hidden_states(prompt).mean(axis=0, dtype=np.float64)
+        return (mean / np.linalg.norm(mean)).astype(np.float32)
+
+    def _hidden_states(self, prompt: Sequence[int]) -> Floats:
+        """Return the last hidden states of a prompt: (tokens, width)."""
         check_prompt(prompt, self.engine.shape, room=0)
         with one_thread():
-            states = forward(self.folded, self.engine.shape, np.array([list(prompt)], np.int64)).states
-        mean: Floats = states.mean(axis=0, dtype=np.float64)
-        return (mean / np.linalg.norm(mean)).astype(np.float32)
+            states: Floats = forward(self.folded, self.engine.shape, np.array([list(prompt)], np.int64)).states
+        if not np.isfinite(states).all():
+            raise NotFinite("the weights are not finite: no prompt can be scored or embedded with them")
+        return states
 
     def _of_targets(self, logprobs: Floats, targets: Integers) -> Floats:
         if targets.ndim != 2 or len(targets) != len(logprobs):

@@ -27,6 +27,8 @@ _IGNORED = {
     *("deprecated", "readOnly", "writeOnly", "discriminator"),
 }
 _FARTHEST = Decimal(10) ** (DIGITS + 1)
+_LONGEST = 10**9
+"""No reply is so long; a greater number would be too large for a float."""
 _BOUNDS = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
 _OF_TYPE = {
     "object": {"properties", "required", "additionalProperties"},
@@ -124,9 +126,9 @@ class _Compiler:
         if kind == "array":
             return self._name(self._array(schema, place))
         if kind == "string":
-            return _string_of(schema, place)
+            return self._name(_string_of(schema, place))
         if kind in ("integer", "number"):
-            return _number_of(kind, schema, place)
+            return self._name(_number_of(kind, schema, place))
         return _SIMPLE[kind]
 
     def _object(self, schema: Schema, place: str) -> Node:
@@ -228,7 +230,7 @@ def _read_bounds(schema: Schema, least_name: str, most_name: str, place: str) ->
     for name in (least_name, most_name):
         if kind_of(value := schema.get(name, 0)) != "integer" or value < 0:
             raise ValueError(f"{place}/{name} is {value!r}; expected a whole number from 0")
-    least, most = int(schema.get(least_name, 0)), schema.get(most_name)
+    least, most = min(int(schema.get(least_name, 0)), _LONGEST), schema.get(most_name)
     if most is not None and most < least:
         raise ValueError(f"{place} allows no value: {least_name} is {least} and {most_name} {most}")
     return least, None if most is None else int(most)
@@ -270,10 +272,12 @@ def _number_of(kind: str, schema: Schema, place: str) -> Node:
 
 
 def _read_bound(schema: Schema, name: str, place: str) -> Decimal:
-    if kind_of(schema[name]) not in ("integer", "number") or not math.isfinite(schema[name]):
-        raise ValueError(f"{place}/{name} is {schema[name]!r}; expected a number")
+    value = schema[name]
+    # A whole number may be too large for a float, and is finite.
+    if kind_of(value) not in ("integer", "number") or (isinstance(value, float) and not math.isfinite(value)):
+        raise ValueError(f"{place}/{name} is {value!r}; expected a number")
     # No number of the grammar is beyond these, which numbers of any size can be compared with.
-    return max(-_FARTHEST, min(_FARTHEST, Decimal(str(schema[name]))))
+    return max(-_FARTHEST, min(_FARTHEST, Decimal(str(value))))
 
 
 def _string(least: int = 0, most: int | None = None) -> Node:

@@ -239,7 +239,7 @@ ELSEWHERE = {
 
 
 class NotFinite(ValueError):
-    """A loss or gradients that are not finite: training cannot continue from there."""
+    """A loss, gradients or weights that are not finite: nothing can be computed from them."""
 
 
 @dataclass(frozen=True, slots=True)

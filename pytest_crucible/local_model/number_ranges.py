@@ -18,7 +18,7 @@ _ANY = characters(string.digits)
 
 
 def integer_node(low: Decimal | None = None, high: Decimal | None = None) -> Node:
-    """Return the grammar of the whole numbers from `low` to `high`. Raises ValueError where there is none."""
+    """Return the grammar of the whole numbers from `low` to `high`. Raises ValueError if there are none."""
     least = -_LARGEST if low is None else max(-_LARGEST, int(low.to_integral_value(ROUND_CEILING)))
     most = _LARGEST if high is None else min(_LARGEST, int(high.to_integral_value(ROUND_FLOOR)))
     if least > most:
@@ -27,7 +27,10 @@ def integer_node(low: Decimal | None = None, high: Decimal | None = None) -> Nod
 
 
 def number_node(low: Decimal | None = None, high: Decimal | None = None) -> Node:
-    """Return the grammar of the numbers from `low` to `high`, with or without a fraction. Raises ValueError where there is none."""
+    """Return the grammar of the numbers from `low` to `high`, with or without a fraction.
+
+    Raises ValueError if there are none.
+    """
     limit = _LARGEST + 1 - _UNIT
     least = -limit if low is None else max(-limit, low.quantize(_UNIT, ROUND_CEILING))
     most = limit if high is None else min(limit, high.quantize(_UNIT, ROUND_FLOOR))
@@ -37,7 +40,7 @@ def number_node(low: Decimal | None = None, high: Decimal | None = None) -> Node
 
 
 def _either_sign(least: Number, most: Number, make: Callable[[Number, Number], Node]) -> Node:
-    """Return the grammar of negative and of other numbers, each made from its least and its greatest absolute value."""
+    """Return the grammar of the numbers from `least` to `most`; `make` gets a range of absolute values for each sign."""
     parts = []
     if most >= 0:
         parts.append(make(max(least, type(least)(0)), most))
@@ -89,14 +92,14 @@ def _split(number: Decimal) -> tuple[int, str]:
 
 
 def _fraction(low: str, high: str) -> Node:
-    """Return the grammar of a fraction from .low to .high, with its point; of none, too, where low is 0."""
+    """Return the grammar of a fraction from .low to .high, with its point; it may be left out if low is 0."""
     low, high = low.ljust(DIGITS, "0"), high.ljust(DIGITS, "0")
     digits = sequence(literal("."), choice(_fractions(low, high, is_first=True)))
     return digits if low.strip("0") else optional(digits)
 
 
 def _fractions(low: str, high: str, *, is_first: bool = False) -> Iterator[Node]:
-    """Yield grammars of digits that are between two fractions of one length, zeros at the end left out or not."""
+    """Yield grammars of the digits between two fractions of one length, with or without zeros at the end."""
     if not is_first and not low.strip("0"):
         yield sequence()
     if not low:

@@ -33,6 +33,7 @@ from pytest_crucible.local_model.decoding import (
     prefill,
 )
 from pytest_crucible.local_model.grammar import Constraint, Language
+from pytest_crucible.local_model.losses import NotFinite
 from pytest_crucible.local_model.model import Folded
 from pytest_crucible.local_model.tokens import Tokenizer
 
@@ -145,11 +146,21 @@ class _Row:
     tokens: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     topk: list[tuple[Integers, Floats]] = field(default_factory=list)
+    error: Exception | None = None
 
     @property
     def is_over(self) -> bool:
         """True where the reply ends without a stop."""
         return len(self.tokens) >= self.request.limit or self.request.is_abandoned
+
+    def follow(self) -> None:
+        """Pass the newest token to the constraint and to the watcher of the reply."""
+        token, logprob = self.tokens[-1], self.logprobs[-1]
+        if self.constraint is not None:
+            self.constraint.advance(token)
+        if (watch := self.request.params.watch) is not None:
+            top = [(best.tolist(), values.tolist()) for best, values in self.topk[-1:]]
+            watch(self.request.number, Token(token, logprob, [*zip(*top[0], strict=True)] if top else ()))
 
 
 def sample(
@@ -297,16 +308,20 @@ class Batch:
         requests = [row.request for row in self.rows] + [request for request, _, _ in self._reading]
         requests += [_request_of(entry) for waiting in self._waiting.values() for entry in waiting]
         self.rows.clear()
+        self.decoder.clear()
         self._reading.clear()
         self._waiting.clear()
         return requests
 
     def step(self) -> list[Ended]:
         """Add one token to every row; return the complete replies, and those that have failed or were abandoned."""
+        if self.rows:
+            self._add_tokens()
         ended, self._ended = self._ended, []
+        return ended
+
+    def _add_tokens(self) -> None:
         count = len(self.rows)
-        if not count:
-            return ended
         logits = self.logits[:count]
         uniforms = np.array([row.uniforms[len(row.tokens)] for row in self.rows])
         tokens = choose(self._constrain(logits), uniforms, self.narrowing.at(slice(0, count)))
@@ -314,13 +329,12 @@ class Batch:
         # Backwards, because dropping a row moves the last one into its slot.
         for slot in reversed(range(count)):
             if reply := self._finish_if_complete(self.rows[slot]):
-                ended.append((self.rows[slot].request, reply))
+                self._ended.append((self.rows[slot].request, reply))
                 tokens[slot] = tokens[len(self.rows) - 1]
                 self.decoder.drop(slot)
                 self._forget(slot)
         if self.rows:
             self.logits[: len(self.rows)] = self.decoder.step(tokens[: len(self.rows)])
-        return ended
 
     def _is_reading(self, client: Hashable) -> bool:
         """Return whether a prompt of a client is read, so that its next one waits: the others' come between."""
@@ -400,7 +414,7 @@ class Batch:
         try:
             state = reading.result()
             if not np.isfinite(state.logits).all():
-                raise ArithmeticError("the weights are not finite: nothing can be sampled from them")
+                raise NotFinite("the weights are not finite: nothing can be sampled from them")
             self._place(self._new_row(request, client), state)
         except Exception as error:
             self._ended.append((request, error))
@@ -434,10 +448,16 @@ class Batch:
             return logits
         constrained = logits.copy()
         for slot, row in enumerate(self.rows):
-            if row.constraint is not None:
+            if row.constraint is None:
+                continue
+            try:
                 allowed = row.constraint.find_mask(row.request.limit - len(row.tokens))
-                constrained[slot, : len(allowed)][~allowed] = -np.inf
-                constrained[slot, len(allowed) :] = -np.inf
+            except Exception as error:
+                # Of this row alone.
+                row.error = error
+                continue
+            constrained[slot, : len(allowed)][~allowed] = -np.inf
+            constrained[slot, len(allowed) :] = -np.inf
         return constrained
 
     def _record(self, tokens: Integers, logprobs: Floats) -> None:
@@ -445,16 +465,17 @@ class Batch:
         for slot, (row, token, logprob) in enumerate(zip(self.rows, tokens.tolist(), chosen, strict=True)):
             row.tokens.append(token)
             row.logprobs.append(logprob)
-            if row.constraint is not None:
-                row.constraint.advance(token)
             if row.request.topk:
                 best, values = most_probable(logprobs[slot : slot + 1], row.request.topk)
                 row.topk.append((best[0], values[0]))
-            if (watch := row.request.params.watch) is not None:
-                top = [(best.tolist(), values.tolist()) for best, values in row.topk[-1:]]
-                watch(row.request.number, Token(token, logprob, [*zip(*top[0], strict=True)] if top else ()))
+            try:
+                row.follow()
+            except Exception as error:
+                row.error = row.error or error
 
-    def _finish_if_complete(self, row: _Row) -> Sampled | None:
+    def _finish_if_complete(self, row: _Row) -> Sampled | Exception | None:
+        if row.error is not None:
+            return row.error
         text_kept = row.stops.text_before_end(row.tokens)
         if text_kept is None and not row.is_over:
             return None

@@ -10,13 +10,15 @@ from __future__ import annotations
 import re
 import string
 
-from pytest_crucible.local_model.grammar import Node, characters, choice, repeat, sequence
+from pytest_crucible.local_model.grammar import Node, characters, choice, repeat, sequence, shortest
 
 PRINTABLE = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) not in '"\\')
 """The characters of strings, none of which JSON has to escape."""
 _CLASSES = {"d": string.digits, "w": string.ascii_letters + string.digits + "_", "s": " "}
 _REPEATS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 _COUNTS = re.compile(r"\{(\d{1,4})(,(\d{0,4}))?\}")
+_MOST_EMPTY = 50
+"""Parts that may be empty have as many readings at each place as they are repeated, which takes quadratic time."""
 _SPECIAL = set("^$|()[]{}*+?")
 
 
@@ -75,6 +77,8 @@ class _Reader:
             return part
         # A lazy repetition matches the same texts; a possessive one does not.
         self._take("?")
+        if max(least, most or 0) > _MOST_EMPTY and shortest(part) == 0:
+            raise self._refuse()
         return repeat(part, least, most)
 
     def _part(self) -> Node:

@@ -119,6 +119,26 @@ def test_a_prompt_is_scored_with_echo(openai, tokenizer):
     assert alone["usage"]["completion_tokens"] == 0
 
 
+def test_a_prompt_that_fills_the_context_is_scored_without_a_reply(openai):
+    status, answer = openai.complete(prompt=[97] * 128, echo=True, logprobs=0, max_tokens=0)
+    scores = answer["choices"][0]["logprobs"]["token_logprobs"]
+
+    assert (status, len(scores), scores.count(None)) == (200, 128, 1)
+    assert openai.complete(prompt=[97] * 129, echo=True, logprobs=0, max_tokens=0)[0] == 400
+
+
+def test_each_reply_to_each_prompt_follows_its_own_prompt(openai, tokenizer):
+    prompts = [tokenizer.encode("claim 7"), tokenizer.encode("b")]
+    choices = openai.complete(prompt=prompts, echo=True, logprobs=0, n=2, max_tokens=2)[1]["choices"]
+
+    texts = ["claim 7", "claim 7", "b", "b"]
+    assert all(choice["text"].startswith(text) for choice, text in zip(choices, texts, strict=True))
+    assert [len(choice["logprobs"]["tokens"]) for choice in choices] == [
+        len(prompt) + 2 for prompt in prompts for _ in range(2)
+    ]
+    assert all(choice["logprobs"]["top_logprobs"] is None for choice in choices)
+
+
 @pytest.mark.parametrize(
     ("path", "body", "read"),
     [
@@ -175,6 +195,17 @@ def test_one_model_is_described_by_each_of_its_names(openai):
             "top_logprobs needs logprobs: true",
         ),
         ("embeddings", {"input": []}, "there is nothing to embed"),
+        (
+            "chat/completions",
+            {
+                "messages": [{"role": "user", "content": "a"}],
+                "response_format": {
+                    "type": "json_schema",
+                    "json_schema": {"name": "a", "schema": {"type": "string", "minLength": 10**400}},
+                },
+            },
+            "a reply in this format has 1e+09 tokens at least",
+        ),
         ("embeddings", {"input": ["a", ""]}, "there is nothing to embed"),
     ],
 )

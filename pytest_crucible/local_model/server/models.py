@@ -168,6 +168,8 @@ class SampleRequest:
     params: SamplingParams
     topk: int = 0
     scoring: Scoring | None = None
+    is_scored_only: bool = False
+    """True where the replies stay empty, so that the prompt may fill the context."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -225,14 +225,15 @@ async def completions(service: Service, request: Request) -> Response:
     tokenizer = weights.base.engine.tokenizer
     prompts = [encode_prompt(tokenizer, prompt, "prompt") for prompt in read_prompts(body.get("prompt"))]
     top, is_echoed = body.optional_whole("logprobs", most=MAX_TOP_LOGPROBS), body.boolean("echo", False)
-    # Of a prompt alone that is scored, one token is sampled and not visible.
     is_scored_only = is_echoed and body.get("max_tokens") == 0
-    scoring = Scoring(topk=top) if is_echoed and top is not None else None
+    scoring = Scoring(topk=top or 0) if is_scored_only or (is_echoed and top is not None) else None
+    # The parameters, of which the others are used, need a token at least.
     sampled = Body({**body, "max_tokens": 1}) if is_scored_only else body
     requests = [
         replace(
             read_sample_request(service, tokenizer, sampled, prompt, "max_tokens", _DEFAULT_MAX_TOKENS, top or 0),
             scoring=scoring,
+            is_scored_only=is_scored_only,
         )
         for prompt in prompts
     ]
@@ -249,12 +250,11 @@ async def completions(service: Service, request: Request) -> Response:
     replies: list[Sampled] = []
     for each, answer in zip(requests, await generation.answers(), strict=True):
         for reply in answer.replies:
-            visible = Sampled([], [], "length", "") if is_scored_only else reply
             echoed = tokenizer.decode(each.prompt) if is_echoed else ""
             scored = [] if answer.scored is None else tokens_of_prompt(each.prompt, answer.scored)
-            logprobs = None if top is None else write_logprobs([*scored, *tokens_of(visible)], 0)
-            choices.append({**_text_choice(len(choices), echoed + visible.text, visible), "logprobs": logprobs})
-            replies.append(visible)
+            logprobs = None if top is None else write_logprobs([*scored, *tokens_of(reply)], 0)
+            choices.append({**_text_choice(len(choices), echoed + reply.text, reply), "logprobs": logprobs})
+            replies.append(reply)
     return generation.respond("text_completion", "cmpl", choices, replies)
 
 

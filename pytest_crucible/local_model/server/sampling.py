@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 
 from pytest_crucible.local_model.config import Integers
-from pytest_crucible.local_model.sampling import SamplingParams, Stop, check_request
+from pytest_crucible.local_model.sampling import Sampled, SamplingParams, Stop, check_request
 from pytest_crucible.local_model.server.futures import Completion
 from pytest_crucible.local_model.server.models import Answer, SampleRequest, Scoring, Weights
 from pytest_crucible.local_model.server.protobuf import PROTOBUF, fill_sparse, write_sample_response
@@ -85,6 +85,9 @@ def sample(service: Service, weights: Weights, sample_request: SampleRequest, cl
 
 async def _answer(service: Service, weights: Weights, sample_request: SampleRequest, client: Hashable) -> Answer:
     prompt, params = sample_request.prompt, sample_request.params
+    if sample_request.is_scored_only:
+        empty = [Sampled([], [], "length", "")] * params.num_samples
+        return await service.work.call(lambda: service.samplers.score(weights, sample_request, empty), client)
     # Refused here: a sampler that is opened may take another one's place.
     check_request(prompt, params, weights.base.engine.shape)
     sampler = service.samplers.find(weights)

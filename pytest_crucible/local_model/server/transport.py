@@ -262,22 +262,38 @@ class Server:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._listener.wait_closed(), patience_s)
 
-    def make_room(self, connection: Connection) -> None:
-        """Close the connection that has been without a request for the longest time; without one the new connection waits."""
-        idle = [each for each in self.connections if each.is_idle and each is not connection]
-        if idle:
-            min(idle, key=lambda each: each.deadline).close()
-        else:
-            connection.pause()
-            self._waiting.append(connection)
+    @property
+    def is_crowded(self) -> bool:
+        """True where connections wait to be read."""
+        return bool(self._waiting)
 
-    def let_in_next(self) -> None:
-        """Read from the first connection that waits, after another one has ended."""
+    def hold(self, connection: Connection) -> None:
+        """Read from a new connection only when there is room."""
+        connection.pause()
+        self._waiting.append(connection)
+        self.admit()
+
+    def admit(self) -> None:
+        """Read from the connections that wait, the first first, as far as there is room.
+
+        For want of room, close the one that has been without a request for the longest time.
+        """
         while self._waiting:
-            connection = self._waiting.popleft()
-            if connection in self.connections:
-                connection.resume()
-                break
+            waiting = self._waiting[0]
+            if waiting in self.connections and not self._has_room():
+                return
+            self._waiting.popleft()
+            if waiting in self.connections:
+                waiting.resume()
+
+    def _has_room(self) -> bool:
+        admitted = [each for each in self.connections if not each.is_waiting]
+        if len(admitted) < self.limits.connections:
+            return True
+        if idle := [each for each in admitted if each.is_idle]:
+            # Its end calls `admit` again.
+            min(idle, key=lambda each: each.deadline).close()
+        return False
 
     async def _close_late_connections(self) -> None:
         while True:
@@ -285,6 +301,8 @@ class Server:
             now = asyncio.get_running_loop().time()
             for connection in tuple(self.connections):
                 connection.close_if_late(now)
+            # Of the new connections that were read, some may send nothing.
+            self.admit()
 
 
 class Connection(asyncio.Protocol):
@@ -295,20 +313,20 @@ class Connection(asyncio.Protocol):
         self.answering: asyncio.Task[None] | None = None
         self._received = bytearray()
         self._head: Head | None = None
-        self._refused = self._is_waiting = False
+        self._refused = self.is_waiting = False
         self._number = next(server.numbers)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._loop = asyncio.get_running_loop()
-        self.deadline = self._request_deadline = self._loop.time() + self.server.limits.idle_s
+        self._begin()
         self.server.connections.add(self)
         if len(self.server.connections) > self.server.limits.connections:
-            self.server.make_room(self)
+            self.server.hold(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.server.connections.discard(self)
-        self.server.let_in_next()
+        self.server.admit()
         if self.answering:
             self.answering.cancel()
 
@@ -317,6 +335,7 @@ class Connection(asyncio.Protocol):
             return
         if not self._received and not self._head:
             self._request_deadline = self._loop.time() + self.server.limits.request_s
+            self._first_request_by = 0.0
         self.deadline = min(self._request_deadline, self._loop.time() + self.server.limits.silence_s)
         self._received += data
         if self.answering:
@@ -327,17 +346,24 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """True where it has no request, and does not wait for its turn."""
-        return not (self._is_waiting or self.answering or self._received or self._head or self._refused)
+        """True where it has no request, and is neither so new that its first one may be on its way nor closing."""
+        is_busy = self.answering or self._received or self._head or self._refused or self._transport.is_closing()
+        return not is_busy and self._loop.time() >= self._first_request_by
 
     def pause(self) -> None:
         """Leave what the client sends in the socket."""
-        self._is_waiting = True
+        self.is_waiting = True
         self._transport.pause_reading()
 
     def resume(self) -> None:
-        self._is_waiting = False
+        self.is_waiting = False
+        self._begin()
         self._transport.resume_reading()
+
+    def _begin(self) -> None:
+        limits, now = self.server.limits, self._loop.time()
+        self.deadline = self._request_deadline = now + limits.idle_s
+        self._first_request_by = now + limits.silence_s
 
     def close_if_late(self, now: float) -> None:
         """Close after too long without data; a request that is being answered is not late."""
@@ -389,7 +415,8 @@ class Connection(asyncio.Protocol):
     async def _answer(self, request: Request, keep_alive: bool) -> None:
         response = await self.server.handler(request)
         # Without a length only the end of the connection ends a body.
-        close = response.close or not keep_alive or self.server.closing or response.events is not None
+        ends = self.server.closing or self.server.is_crowded or response.events is not None
+        close = response.close or not keep_alive or ends
         self._transport.write(response.to_bytes(close=close, without_body=request.method == "HEAD"))
         if response.events is not None:
             async with contextlib.aclosing(response.events) as events:

@@ -13,9 +13,12 @@ import pytest_asyncio
 from tiny_model import SHA256, SHAPE, TOKENIZER, tiny_engine, tiny_weights
 
 from pytest_crucible.local_model import sampling
+from pytest_crucible.local_model.decoding import Decoder
 from pytest_crucible.local_model.engine import Engine, Sampler
+from pytest_crucible.local_model.grammar import Language, characters, repeat
+from pytest_crucible.local_model.losses import NotFinite
 from pytest_crucible.local_model.sampling import Batch, SamplingParams, request_replies
-from pytest_crucible.local_model.server.decoding_loop import DecodingLoop
+from pytest_crucible.local_model.server.decoding_loop import DecodingLoop, _step_batch
 from pytest_crucible.local_model.server.transport import Refusal
 
 pytestmark = pytest.mark.asyncio
@@ -106,12 +109,55 @@ async def test_a_request_that_fails_fails_alone(decoding, samplers):
     broken = Engine(TOKENIZER, SHAPE, flat, SHA256).sampler()
 
     good = decoding.ask(samplers[0], [5], ENDLESS, 0, "a")
-    with pytest.raises(ArithmeticError, match="the weights are not finite"):
+    with pytest.raises(NotFinite, match="the weights are not finite"):
         await decoding.ask(broken, [5], ENDLESS, 0, "a")
     with pytest.raises(ValueError, match="token 99999 of the prompt does not exist"):
         await decoding.ask(samplers[0], [99999], ENDLESS, 0, "a")
 
     assert await good == samplers[0].sample([[5]], ENDLESS)
+    for read_prompt in (broken.logprobs, broken.embed):
+        with pytest.raises(NotFinite, match="the weights are not finite"):
+            read_prompt([5, 6])
+
+
+@pytest.mark.parametrize("part", ["watch", "language"])
+async def test_a_reply_that_fails_at_a_token_fails_alone(decoding, samplers, part):
+    def fail(*_):
+        raise RuntimeError("no further")
+
+    language = Language(repeat(characters("ab")), [bytes([byte]) for byte in b"ab"], TOKENIZER.eos)
+    language.find_mask = fail
+    params = replace(ENDLESS, **({"watch": fail} if part == "watch" else {"language": language}))
+
+    good = decoding.ask(samplers[0], [5], ENDLESS, 0, "a")
+    with pytest.raises(RuntimeError, match="no further"):
+        await decoding.ask(samplers[0], [5, 6], params, 0, "b")
+
+    assert await good == samplers[0].sample([[5]], ENDLESS)
+
+
+async def test_a_batch_that_fails_reports_each_request_once_and_can_be_used_again(samplers, monkeypatch):
+    batch = Batch(samplers[0].folded, SHAPE, TOKENIZER)
+    requests = [
+        request_replies([5, number], replace(ENDLESS, max_tokens=number), SHAPE, owner=number)[0]
+        for number in (1, 2, 3)
+    ]
+    batch.add(requests)
+    batch.fill()
+    with monkeypatch.context() as patch:
+        # At the end of the first token, when one of the replies is complete.
+        patch.setattr(Decoder, "step", lambda *_: 1 / 0)
+        failed = _step_batch(batch)
+    failed += _step_batch(batch)
+
+    assert sorted(request.owner for request, _ in failed) == [1, 2, 3]
+    assert batch.is_empty
+    batch.add(requests)
+    replies = []
+    while batch.fill():
+        replies += batch.step()
+    expected = samplers[0].sample([request.prompt for request in requests], [request.params for request in requests])
+    assert [reply for _, reply in sorted(replies, key=lambda item: item[0].owner)] == expected
 
 
 async def test_after_the_stop_no_token_is_added(decoding, samplers):

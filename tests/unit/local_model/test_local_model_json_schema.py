@@ -178,6 +178,7 @@ def test_numbers_keep_their_bounds(kind, first, second, exclusive, seed):
             ["95", "99", "100", "999", "1000", "1203"],
             ["94", "1204", "2000"],
         ),
+        ({"type": "integer", "minimum": 8, "maximum": 10**400}, ["8", "999999999"], ["7", "1000000000"]),
         ({"type": "integer", "exclusiveMinimum": -3, "exclusiveMaximum": 0}, ["-2", "-1"], ["-3", "0", "-0"]),
         (
             {"type": "number", "minimum": 0.5, "maximum": 2.25},
@@ -190,6 +191,7 @@ def test_numbers_keep_their_bounds(kind, first, second, exclusive, seed):
             ["0", "0.0", "1.1"],
         ),
         ({"type": "string", "pattern": "^[A-Z]{2}-\\d+$"}, ['"AB-1"', '"ZZ-042"'], ['"A-1"', '"AB-"', '"ab-1"']),
+        ({"type": "string", "pattern": "^[+-]-[a-c-]$"}, ['"+-b"', '"---"'], ['"+-d"', '"a-b"']),
         ({"type": "string", "pattern": "b|^c$"}, ['"abc"', '"b"', '"c"'], ['"ac"', '""']),
         ({"type": "string", "pattern": "^(?:no|yes)[.!]?$"}, ['"no"', '"yes!"'], ['"maybe"', '"no?"']),
         ({"type": "string", "pattern": "^[^a-y\\s]*$"}, ['""', '"zZ9"'], ['"a"', '" "']),
@@ -241,6 +243,9 @@ REFUSED = [
     ({"type": "integer", "minimum": 3.2, "maximum": 3.8}, "# allows no whole number of at most 9 digits"),
     ({"type": "number", "minimum": 1, "exclusiveMaximum": 1}, "# allows no number with at most 9 digits"),
     ({"type": "number", "minimum": "0"}, "#/minimum is '0'; expected a number"),
+    ({"type": "number", "minimum": math.inf}, "#/minimum is inf; expected a number"),
+    ({"type": "integer", "exclusiveMinimum": True}, "#/exclusiveMinimum is True; expected a number"),
+    ({"enum": ["a"], "format": "date"}, "# has 'format', which this model's decoding cannot keep: leave it out"),
     (
         {"type": "string", "format": "email"},
         "#/format is 'email', this model's decoding keeps date, time, date-time, uuid",
@@ -248,7 +253,7 @@ REFUSED = [
     ({"type": "string", "pattern": "a", "minLength": 2}, "# has minLength, pattern together"),
     *(
         ({"type": "string", "pattern": pattern}, "#/pattern: this model's decoding cannot keep")
-        for pattern in ("(?=a)b", "a**", "[b-a]", "a(", "a)", "\\1", "\\bword", "é", "a{3,2}", "x^", "[]")
+        for pattern in ("(?=a)b", "a**", "[b-a]", "a(", "a)", "\\1", "\\bword", "é", "a{3,2}", "x^", "[]", "(a?){51}")
     ),
     ({"anyOf": [{"type": "null"}], "minLength": 2}, "# has 'minLength', which this model's decoding cannot keep"),
     ({"type": "array", "items": {"$id": "b", "type": "null"}}, "#/items has '$id'"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import socket
 from collections.abc import AsyncGenerator, AsyncIterator
 from http import HTTPStatus
 
@@ -27,8 +28,7 @@ pytestmark = pytest.mark.asyncio
 
 
 async def echo(request: Request) -> Response:
-    if request.path == "/slow":
-        await asyncio.sleep(30)
+    await asyncio.sleep({"/slow": 30, "/wait": 0.2}.get(request.path, 0))
     return Response.of_json({"path": request.path, "query": request.query, "size": len(request.body)})
 
 
@@ -172,12 +172,73 @@ async def test_a_connection_on_which_nothing_happens_is_closed():
 
 async def test_beyond_the_limit_the_connection_without_a_request_is_closed():
     async with talk(Limits(connections=1)) as (reader, writer):
+        writer.write(b"GET /a HTTP/1.1\r\n\r\n")
+        await answer(reader)
         second_reader, second = await asyncio.open_connection(*writer.get_extra_info("peername"))
         second.write(b"GET /a HTTP/1.1\r\n\r\n")
 
         assert (await answer(second_reader))[0] == HTTPStatus.OK
         assert await reader.read() == b""
         second.close()
+
+
+@pytest.mark.slow
+async def test_a_new_connection_that_sends_nothing_makes_room_after_a_while():
+    async with talk(Limits(connections=1, silence_s=0.1)) as (reader, writer):
+        second_reader, second = await asyncio.open_connection(*writer.get_extra_info("peername"))
+        second.write(b"GET /a HTTP/1.1\r\n\r\n")
+
+        assert (await answer(second_reader))[0] == HTTPStatus.OK
+        assert await reader.read() == b""
+        second.close()
+
+
+async def test_a_burst_beyond_the_limit_ends_no_new_connection():
+    async with talk(Limits(connections=2)) as (_, writer):
+        address = writer.get_extra_info("peername")
+        # Within one turn of the server's loop.
+        sockets = [socket.create_connection(address) for _ in range(20)]
+        for each in sockets:
+            each.sendall(b"GET /a HTTP/1.1\r\n\r\n")
+        streams = [await asyncio.open_connection(sock=each) for each in sockets]
+
+        replies = await asyncio.gather(*(answer(reader) for reader, _ in streams))
+
+        assert [status for status, _ in replies] == [HTTPStatus.OK] * 20
+        for _, each in streams:
+            each.close()
+
+
+async def test_while_others_wait_an_answer_ends_its_connection():
+    async with talk(Limits(connections=1)) as (reader, writer):
+        writer.write(b"GET /wait HTTP/1.1\r\n\r\n")
+        await asyncio.sleep(0.05)
+        second_reader, second = await asyncio.open_connection(*writer.get_extra_info("peername"))
+        second.write(b"GET /a HTTP/1.1\r\n\r\n")
+
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert b"Connection: close" in head
+        assert (await answer(second_reader))[0] == HTTPStatus.OK
+        second.close()
+
+
+async def test_a_waiting_connection_that_leaves_makes_no_room():
+    server = Server(echo, refuse, Limits(connections=1))
+    address = LOOPBACK, await server.start()
+    _, writer = await asyncio.open_connection(*address)
+    writer.write(b"GET /slow HTTP/1.1\r\n\r\n")
+    await asyncio.sleep(0.05)
+    later = [await asyncio.open_connection(*address) for _ in range(3)]
+    await asyncio.sleep(0.05)
+
+    next(each for each in server.connections if each.is_waiting).close()
+    await asyncio.sleep(0.05)
+
+    assert len(server.connections) == 3
+    assert sum(not each.is_waiting for each in server.connections) == 1
+    for each in (writer, *(writer for _, writer in later)):
+        each.close()
+    await server.close()
 
 
 async def test_beyond_the_limit_a_connection_waits_for_those_that_are_being_answered():
