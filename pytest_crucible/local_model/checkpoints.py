@@ -129,7 +129,8 @@ class Adapter:
     def _fold_pair(self, name: str, weights: Weights) -> tuple[Floats, Floats]:
         gain, down = gain_of(name), self.factors[f"{name}.A"]
         up: Floats = self.spec.scale * self.factors[f"{name}.B"]
-        return down if gain is None else weights[gain][:, None] * down, up
+        # A copy, because training changes the factors in place.
+        return down.copy() if gain is None else weights[gain][:, None] * down, up
 
     def _change_matrix(self, name: str, weights: Weights) -> Floats:
         change = self.factors[f"{name}.A"] @ self.factors[f"{name}.B"]
