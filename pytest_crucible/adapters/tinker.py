@@ -148,3 +148,11 @@ def find_expiry(adapter: Adapter, context: AdapterContext) -> datetime | None:
         raise SpecError(f"{service.name} has no {path} any more: register a checkpoint that it has")
     expires: datetime | None = remaining[0].expires_at
     return expires
+
+
+def find_steps(adapter: Adapter, context: AdapterContext) -> int | None:
+    """Return the optimiser steps of a checkpoint as its service states them; None for a base model."""
+    path = adapter.options.get("model_path")
+    if path is None:
+        return None
+    return context.tinker().service_of(adapter.name, adapter.options).steps_of([path]).get(path)

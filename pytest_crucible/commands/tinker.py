@@ -275,13 +275,20 @@ def upload(archive: Path, name: str | None, service: str | None, as_json: bool) 
         uploaded = upload_adapter(archive, folder, engine, name)
     except ValueError as error:
         raise SpecError(str(error)) from None
+    sampler_path = str(uploaded.sampler_path)
     print_result(
         [
             f"uploaded {uploaded.path}" if uploaded.is_new else f"{uploaded.path} is there already",
             f"  adapter of {uploaded.base_model}, rank {uploaded.lora.rank}, SHA-256 {uploaded.sha256}",
-            "  to sample from and to train on; its optimizer is a new one, because a download has no state of one",
+            "  to train on; its optimizer is a new one, because a download has no state of one",
+            f"  to sample from: {sampler_path}",
         ],
-        {"path": str(uploaded.path), "sha256": uploaded.sha256, "is_new": uploaded.is_new},
+        {
+            "path": str(uploaded.path),
+            "sampler_path": sampler_path,
+            "sha256": uploaded.sha256,
+            "is_new": uploaded.is_new,
+        },
         as_json=as_json,
     )
 
@@ -311,6 +318,12 @@ def _new_key() -> str:
     metavar="LOSS=OTHER",
     multiple=True,
     help="Compute another loss where this one is requested: stable_reinforce=importance_sampling.",
+)
+@click.option(
+    "--rules",
+    type=click.Choice(("local", "hosted")),
+    show_default="hosted where CI is set, else local",
+    help="hosted: refuse what the hosted service is known to refuse.",
 )
 @click.option("--prepare", type=PATH, metavar="DIR", help="Write tokenizers and small data for offline recipes here.")
 @json_option
