@@ -159,6 +159,24 @@ def delete(paths: Sequence[str], yes: bool, service: str | None, as_json: bool) 
                 print_result([f"deleted {path}" for path in deleted], {"deleted": deleted}, as_json=as_json)
 
 
+@click.command("prices")
+@click.argument("models", nargs=-1)
+@click.option("--from", "source", metavar="FILE|URL", show_default="the list that Tinker publishes")
+@json_option
+def prices(models: tuple[str, ...], source: str | None, as_json: bool) -> None:
+    """Print the token prices of MODELS, or of all, as tables [prices] for crucible.toml.
+
+    With them --crucible-estimate knows what a gate costs before it runs, and a budget can be in dollars.
+    """
+    from pytest_crucible.backends.tinker.price_list import URL, price_lines, read_price_list
+
+    listed = read_price_list(source or URL)
+    if missing := [model for model in models if model not in listed]:
+        raise SpecError(f"the price list has no {missing[0]}: it has {', '.join(listed) or 'no model'}")
+    chosen = {name: listed[name] for name in models or listed}
+    print_result(price_lines(chosen), chosen, as_json=as_json)
+
+
 @contextmanager
 def open_service(name: str | None, *paths: str) -> Iterator[Service]:
     """Print the name of the service and yield the service. Raises SpecError for an invalid path of a checkpoint."""

@@ -231,7 +231,7 @@ BASE = "base"
 
 @dataclass(frozen=True, slots=True)
 class TrainingNumbers:
-    """What is known of the training behind a curve, by the labels of its checkpoints."""
+    """Numbers of the training behind a curve, by the labels of its checkpoints."""
 
     name: str = ""
     """The training's own number; empty without one."""

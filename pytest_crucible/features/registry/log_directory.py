@@ -22,7 +22,7 @@ CHECKPOINTS_FILE, METRICS_FILE, CONFIG_FILE = "checkpoints.jsonl", "metrics.json
 
 @dataclass(frozen=True, slots=True)
 class SavedCheckpoint:
-    """What a training has saved under one name: a row of checkpoints.jsonl."""
+    """The state and weights that a training has saved under one name: a row of checkpoints.jsonl."""
 
     name: str
     sampler: str = ""
@@ -41,9 +41,9 @@ class SavedCheckpoint:
         """The training run of the service, which differs after the training was resumed."""
         return (self.sampler or self.state).removeprefix(SERVICE).partition("/")[0]
 
-    def steps(self, known: Mapping[str, int | None]) -> int | None:
-        """Return the optimiser steps that it holds, of those that are known by path; None for unknown."""
-        return next((known[path] for path in (self.sampler, self.state) if known.get(path) is not None), None)
+    def steps(self, by_path: Mapping[str, int | None]) -> int | None:
+        """Return the optimiser steps that it holds, of those that the service states by path; None for unknown."""
+        return next((by_path[path] for path in (self.sampler, self.state) if by_path.get(path) is not None), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ def test_a_directory_without_checkpoints(tmp_path):
     assert read_log_directory(tmp_path).samplers == []
 
 
-def saved(run: str, name: str, batch: int | None) -> SavedCheckpoint:
+def checkpoint(run: str, name: str, batch: int | None) -> SavedCheckpoint:
     return SavedCheckpoint(name, f"tinker://{run}/sampler_weights/{name}", f"tinker://{run}/weights/{name}", batch)
 
 
@@ -67,7 +67,7 @@ def steps_of(**steps: int | None) -> dict[str, int | None]:
 
 
 def test_a_training_number_covers_the_batches_that_a_checkpoint_holds():
-    log = TrainingLog([saved("r", "000003", 3), saved("r", "000006", 6), saved("r", "final", None)])
+    log = TrainingLog([checkpoint("r", "000003", 3), checkpoint("r", "000006", 6), checkpoint("r", "final", None)])
     steps = steps_of(r_000003=5, r_000006=8, r_final=9)
     values = {batch: float(batch) for batch in range(9)}
 
@@ -76,7 +76,7 @@ def test_a_training_number_covers_the_batches_that_a_checkpoint_holds():
 
 
 def test_batches_that_a_resumed_training_repeats_count_once():
-    log = TrainingLog([saved("r", "000003", 3), saved("s", "000006", 6), saved("s", "final", None)])
+    log = TrainingLog([checkpoint("r", "000003", 3), checkpoint("s", "000006", 6), checkpoint("s", "final", None)])
     steps = steps_of(r_000003=5, s_000006=10, s_final=10)
 
     assert list(held_batches(log, steps).values()) == [5, 8, 8]
@@ -87,7 +87,7 @@ def test_batches_that_a_resumed_training_repeats_count_once():
 
 def test_a_batch_of_several_steps_and_a_training_that_started_from_weights():
     started = "tinker://q/weights/final"
-    log = TrainingLog([saved("r", "000002", 2)], {"num_substeps": 4, "load_checkpoint_path": started})
+    log = TrainingLog([checkpoint("r", "000002", 2)], {"num_substeps": 4, "load_checkpoint_path": started})
 
     assert list(held_batches(log, {**steps_of(r_000002=108), started: 100}).values()) == [2]
     assert list(held_batches(log, steps_of(r_000002=108)).values()) == [None]
@@ -97,7 +97,7 @@ def test_a_batch_of_several_steps_and_a_training_that_started_from_weights():
 @given(st.integers(0, 3), st.integers(1, 4), st.lists(st.integers(1, 30), min_size=1, max_size=4, unique=True))
 def test_checkpoints_of_a_loop_that_submits_ahead_hold_its_batches(ahead, of_batch, saves):
     saves.sort()
-    log = TrainingLog([saved("r", f"{batch:06d}", batch) for batch in saves], {"num_substeps": of_batch})
+    log = TrainingLog([checkpoint("r", f"{batch:06d}", batch) for batch in saves], {"num_substeps": of_batch})
     steps = steps_of(**{f"r_{batch:06d}": (batch + ahead + 1) * of_batch for batch in saves})
 
     assert list(held_batches(log, steps).values()) == [batch + ahead + 1 for batch in saves]
