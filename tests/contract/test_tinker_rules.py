@@ -17,7 +17,7 @@ OTHER = "Qwen/Qwen3-8B"
 
 @pytest.fixture(scope="module", params=["hosted", "local"])
 def scene(request, base, tmp_path_factory) -> Iterator[tuple[bool, Any, Any]]:
-    """Whether the rules are the hosted service's, a client, and a training client whose weights are saved as `ck`."""
+    """Return a server's rules (True: the hosted service's), a client, and a training client."""
     options = ["--rules", request.param, "--as", OTHER]
     home = tmp_path_factory.mktemp("rules")
     with LocalServer.start(home, base=base, options=options) as server:
