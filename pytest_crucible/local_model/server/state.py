@@ -195,12 +195,12 @@ class Service:
         path = CheckpointPath.parse(model_path)
         if path.kind == EXTERNAL:
             raise Refusal(f"{path} is for download; sample from tinker://RUN/{SAMPLER}/NAME")
+        checkpoint = self.archive.find(path)
         if self.has_hosted_rules and path.kind != SAMPLER:
             raise Refusal(
                 f"{path} is a state to resume training from, which the hosted service does not sample from: "
                 f"save_weights_for_sampler saves tinker://RUN/{SAMPLER}/NAME, and --rules local of the server allows this"
             )
-        checkpoint = self.archive.find(path)
         return Weights(self.base_of(checkpoint), checkpoint.directory, model_path, checkpoint.info.created)
 
     def submit(
