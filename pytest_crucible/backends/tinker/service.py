@@ -251,7 +251,7 @@ def fetch_steps(url: str, key: str, run: str) -> dict[str, int | None]:
         answer = httpx.get(place, headers={"x-api-key": key}, timeout=HEALTH_S)
         listed = answer.json()["checkpoints"] if answer.status_code == httpx.codes.OK else []
         return {item["tinker_path"]: _read_steps(item.get("steps")) for item in listed}
-    except (httpx.HTTPError, ValueError, KeyError, TypeError, AttributeError):
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError, AttributeError):
         return {}
 
 
