@@ -133,6 +133,9 @@ COMMANDS = {
     "tinker ttl": Command(
         "pytest_crucible.commands.tinker:ttl", "Let the service delete a checkpoint after some seconds."
     ),
+    "tinker prices": Command(
+        "pytest_crucible.commands.tinker:prices", "Token prices of Tinker's models, for crucible.toml."
+    ),
     "tinker delete": Command("pytest_crucible.commands.tinker:delete", "Delete checkpoints for ever."),
 }
 """The commands of the `crucible` program, in the order of its help. `models register` is in the group `models`, and

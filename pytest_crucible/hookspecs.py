@@ -339,5 +339,10 @@ def pytest_crucible_check_run(run: Run) -> Iterable[ReproductionCheck]:  # type:
 
 
 @hookspec
+def pytest_crucible_check_folder(folder: Path) -> Iterable[ReproductionCheck]:  # type: ignore[empty-body]  # a hook has none
+    """Return the checks of `crucible doctor FOLDER`; none for a folder that is not the feature's."""
+
+
+@hookspec
 def pytest_crucible_check_store(store: RunStore, location: str) -> Iterable[ReproductionCheck]:  # type: ignore[empty-body]  # a hook has none
     """Return the checks of `crucible doctor` on what the feature keeps in a run store; `location` is as it was typed."""

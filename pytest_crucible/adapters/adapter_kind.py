@@ -86,6 +86,8 @@ class AdapterKind:
     """Returns the files that the registry copies, and their lineage, of an adapter with its paths resolved."""
     find_expiry: Callable[[Adapter, AdapterContext], datetime | None] | None = None
     """Returns when a service will delete the adapter's weights, or None; None for a kind whose weights stay."""
+    find_steps: Callable[[Adapter, AdapterContext], int | None] = lambda adapter, context: None
+    """Returns the optimiser steps that the adapter's weights hold; None where they are not known."""
     find_metrics: Callable[[Sequence[Sample]], tuple[Metric, ...]] = lambda samples: ()
     """Returns the metrics that are scored without being listed."""
     is_seeded: bool = False

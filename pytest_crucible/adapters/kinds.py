@@ -101,6 +101,7 @@ KINDS = (
         locate=local.resolve_checkpoint,
         find_origin=local.find_origin,
         find_weights=local.find_weights,
+        find_steps=local.find_steps,
         is_seeded=True,
         is_free=True,
     ),
@@ -111,6 +112,7 @@ KINDS = (
         find_origin=lambda adapter, context: Origin((context.settings.tinker, context.settings.tinker_base)),
         find_weights=tinker.find_weights,
         find_expiry=tinker.find_expiry,
+        find_steps=tinker.find_steps,
         is_seeded=True,
     ),
     AdapterKind(

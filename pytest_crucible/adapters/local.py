@@ -68,6 +68,12 @@ def find_weights(adapter: Adapter, context: AdapterContext) -> Weights:
     return Weights({"checkpoint": find_sampler_file(checkpoint)}, read_lineage(checkpoint))
 
 
+def find_steps(adapter: Adapter, context: AdapterContext) -> int | None:
+    """Return the optimiser steps of weights that a recipe has made; None where training continued from others."""
+    lineage = find_weights(adapter, context).lineage
+    return None if lineage is None or lineage.parent else lineage.step or lineage.result.training_steps
+
+
 def check_local(adapter: Adapter) -> None:
     """Raise SpecError for options of a local adapter that are unknown or contradict each other."""
     check_options(adapter, option_names(adapter.backend, OPTIONS))

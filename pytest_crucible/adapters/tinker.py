@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.adapters.adapter_kind import Weights, check_options
@@ -30,6 +32,7 @@ def open_tinker(adapter: Adapter, context: AdapterContext) -> Backend:
     from pytest_crucible.backends.tinker.health import watch_queue
     from pytest_crucible.backends.tinker.service import identify_model, key_digest, names_service
     from pytest_crucible.backends.tinker.services import load_local_tokenizer
+    from pytest_crucible.backends.tinker.stored import ListedCheckpoint, list_checkpoint
 
     model_path, base_model = _read_model(adapter)
     tinker, is_own = context.tinker(), not names_service(adapter.options)
@@ -42,6 +45,9 @@ def open_tinker(adapter: Adapter, context: AdapterContext) -> Backend:
     watch_queue(client, service.name, queue)
     trained_on = service.within("tell what it samples from", client.get_base_model)
     _check_base(adapter, trained_on, base_model)
+    stored = list_checkpoint(service, model_path) if model_path else ListedCheckpoint()
+    if not context.is_replay:
+        _check_expiry(adapter, stored.expires, context.settings.timeout)
     is_local, listed = is_own and tinker.is_local, service.find_listed(trained_on)
     # The import of transformers, which the SDK's tokenizer needs, would take seconds.
     place = trained_on if is_local else listed.tokenizer
@@ -59,6 +65,9 @@ def open_tinker(adapter: Adapter, context: AdapterContext) -> Backend:
         step=None if lineage is None else lineage.step,
         trained_on=None if lineage is None else lineage.training_files,
         ancestry=_ancestry(model_path, lineage),
+        bases=(f"tinker:{trained_on}", trained_on),
+        renderer=stored.renderer,
+        open_trainer=partial(service.resumed_client, stored.state) if stored.state else None,
         check=service.check,
         queue=queue,
         hide=tinker.hide,
@@ -81,6 +90,18 @@ def _check_parameters(adapter: Adapter) -> None:
         raise SpecError(f"adapter {adapter.name!r}: {error}") from None
 
 
+def _check_expiry(adapter: Adapter, expires: datetime | None, timeout_s: float) -> None:
+    """Raise SpecError for a checkpoint that the service deletes before one sample would have to be finished."""
+    if expires is None:
+        return
+    left_s = expires.timestamp() - time.time()
+    if left_s < timeout_s:
+        raise SpecError(
+            f"adapter {adapter.name!r}: {adapter.options['model_path']} expires in {max(left_s, 0.0):.0f} s, and one sample may "
+            f"take {timeout_s:g} s: give it more time with `crucible tinker ttl PATH never`, or gate another checkpoint"
+        )
+
+
 def _check_base(adapter: Adapter, trained_on: str, base_model: str | None) -> None:
     if base_model and not _has_name(trained_on, base_model):
         path = adapter.options["model_path"]
@@ -94,7 +115,7 @@ def _read_model(adapter: Adapter) -> tuple[str | None, str | None]:
     """Return (checkpoint, base model); one of the two may be None. Raises SpecError."""
     from pytest_crucible.backends.tinker.service import OPTIONS
 
-    check_options(adapter, (*MODEL, *OPTIONS))
+    check_options(adapter, (*MODEL, *OPTIONS, "renderer"))
     path, base_model = (adapter.options.get(name) for name in MODEL)
     if not (path or base_model) or not all(value is None or isinstance(value, str) for value in (path, base_model)):
         raise SpecError(
@@ -148,3 +169,11 @@ def find_expiry(adapter: Adapter, context: AdapterContext) -> datetime | None:
         raise SpecError(f"{service.name} has no {path} any more: register a checkpoint that it has")
     expires: datetime | None = remaining[0].expires_at
     return expires
+
+
+def find_steps(adapter: Adapter, context: AdapterContext) -> int | None:
+    """Return the optimiser steps of a checkpoint as its service states them; None for a base model."""
+    path = adapter.options.get("model_path")
+    if path is None:
+        return None
+    return context.tinker().service_of(adapter.name, adapter.options).steps_of([path]).get(path)

@@ -26,6 +26,8 @@ class Price:
 
     input: float
     output: float
+    cached: float | None = None
+    """Prompt tokens that the service has cached; None where these cost the same, or nothing is known of it."""
 
     def of(self, input_tokens: float | None, output_tokens: float | None) -> float | None:
         """Return the cost in dollars; None if a number of tokens is unknown.
@@ -51,8 +53,8 @@ class Prices:
             raise SpecError(f'prices = {own!r}: expected one table per model, as in [prices."gpt-4o"]')
         self._table = {name: read_price(f"[prices.{name!r}] is", entry) for name, entry in (own or {}).items()}
 
-    def of(self, adapter: Adapter, model: str, *, is_free: bool = False) -> Price | None:
-        """Return the adapter's own `price`, else the price of its model; None if unknown.
+    def of(self, adapter: Adapter, model: str, *, bases: Sequence[str] = (), is_free: bool = False) -> Price | None:
+        """Return the adapter's own `price`, else the price of its model, or of one of its bases; None if unknown.
 
         A project's names may be patterns such as `gpt-4o*`; the longest match is used. The packaged table has whole names only:
         dated snapshots of one model have been sold at different prices.
@@ -61,23 +63,24 @@ class Prices:
             return read_price(f"adapter {adapter.name!r} has price =", adapter.asking["price"])
         if is_free:
             return FREE
-        if model in self._table:
-            return self._table[model]
-        patterns = [name for name in self._table if model and fnmatchcase(model, name)]
-        if patterns:
-            return self._table[max(patterns, key=len)]
+        names = list(filter(None, (model, *bases)))
+        whole = [name for name in names if name in self._table]
+        patterns = [pattern for pattern in self._table if any(fnmatchcase(name, pattern) for name in names)]
+        if whole or patterns:
+            return self._table[whole[0] if whole else max(patterns, key=len)]
         return packaged_prices().get(model)
 
 
 def read_price(where: str, entry: Any) -> Price:
-    """Read a table `{ input = 0.15, output = 0.60 }`. Raises SpecError; `where` opens its message."""
-    fits = isinstance(entry, Mapping) and set(entry) == {"input", "output"}
+    """Read a table `{ input = 0.15, output = 0.60 }`, perhaps with `cached`. Raises SpecError; `where` opens its message."""
+    fits = isinstance(entry, Mapping) and {"input", "output"} <= set(entry) <= {"input", "output", "cached"}
     if not fits or not all(is_number(value) and value >= 0 for value in entry.values()):
         raise SpecError(
             f"{where} {entry!r}, which is not a price: write {{ input = 0.15, output = 0.60 }}, "
             "US dollars for a million tokens"
         )
-    return Price(float(entry["input"]), float(entry["output"]))
+    cached = float(entry["cached"]) if "cached" in entry else None
+    return Price(float(entry["input"]), float(entry["output"]), cached)
 
 
 @functools.cache
@@ -123,11 +126,12 @@ class Spending:
         self.dearest = Price(0.0, 0.0)
         self._accounts: dict[str, Account | None] = {}
 
-    def meter(self, adapter: Adapter, model: str, *, is_free: bool = False) -> CostMeter:
+    def meter(self, adapter: Adapter, model: str, *, bases: Sequence[str] = (), is_free: bool = False) -> CostMeter:
         """Return the meter of an adapter's requests. Raises SpecError for a budget in dollars with an unknown price."""
-        price = self._prices.of(adapter, model, is_free=is_free)
+        price = self._prices.of(adapter, model, bases=bases, is_free=is_free)
         if price is None:
-            self._unpriced[adapter.name] = model
+            # A checkpoint costs what its base costs.
+            self._unpriced[adapter.name] = bases[0] if bases else model
             if self.run is not None:
                 self._check_priced(self.run, [adapter.name])
         else:

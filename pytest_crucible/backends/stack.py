@@ -107,6 +107,11 @@ class Wrapping:
         return self.backend.model if isinstance(self.backend, Remote) else ""
 
     @property
+    def bases(self) -> Sequence[str]:
+        """Further names under which its tokens have a price: those of a checkpoint's base."""
+        return tuple(getattr(self.backend, "bases", ()))
+
+    @property
     def server(self) -> str:
         """The key under which backends share a limit and a circuit breaker."""
         return self.backend.server if isinstance(self.backend, Remote) else f"adapter {self.adapter.name}"
@@ -177,7 +182,7 @@ def wrap_backend(
 
 def _meter(inner: Backend, wrapping: Wrapping) -> Backend:
     shared = wrapping.shared
-    meter = shared.spending.meter(wrapping.adapter, wrapping.model, is_free=wrapping.is_free)
+    meter = shared.spending.meter(wrapping.adapter, wrapping.model, bases=wrapping.bases, is_free=wrapping.is_free)
     return Metered(inner, shared.emit, meter, starts=shared.starts)
 
 
@@ -216,9 +221,9 @@ def _stop(inner: Backend, wrapping: Wrapping) -> Backend:
     shared = wrapping.shared
     # A function that plays a model costs nothing.
     is_free = wrapping.is_free or wrapping.backend.simulated
-    price = shared.spending.meter(wrapping.adapter, wrapping.model, is_free=is_free).price
+    meter = shared.spending.meter(wrapping.adapter, wrapping.model, bases=wrapping.bases, is_free=is_free)
     assert shared.on_unsent is not None
-    return StopBeforeSending(inner, wrapping.adapter.name, price, shared.on_unsent)
+    return StopBeforeSending(inner, wrapping.adapter.name, meter.price, shared.on_unsent)
 
 
 WRAPPERS: tuple[Wrap, ...] = (

@@ -132,9 +132,13 @@ def _why(run: RunSummary) -> str:
 def doctor(run: str, store: str, as_json: bool) -> int:
     """Check the run store and adapters; with RUN, whether that run can be reproduced here, and what differs.
 
-    Tests are collected as that run collected them, and no model is called. Exits 1 when something is wrong or differs.
+    Tests are collected as that run collected them, and no model is called. The log directory of a tinker-cookbook training in the
+    place of RUN lists the optimiser steps of its checkpoints. Exits 1 when something is wrong or differs.
     """
-    checks = list(_check_run(store, run) if run else _check_place(store))
+    if run and Path(run).is_dir():
+        checks = list(_check_folder(Path(run)))
+    else:
+        checks = list(_check_run(store, run) if run else _check_place(store))
     print_result(map(_line, checks), checks, as_json=as_json)
     return int(any(not check.matches for check in checks))
 
@@ -151,6 +155,15 @@ def _check_run(where: str, named: str) -> Iterator[ReproductionCheck]:
     texts = {nodeid: text for nodeid, text in sent.items() if text}
     yield from reproduction_checks(facts, [plan for _, plan, _ in experiments], Path.cwd(), collect_plans, texts)
     yield from (check for checks in reversed(of_features) for check in checks)
+
+
+def _check_folder(folder: Path) -> Iterator[ReproductionCheck]:
+    checks = [check for each in program_plugins().hook.pytest_crucible_check_folder(folder=folder) for check in each]
+    if not checks:
+        raise SpecError(
+            f"{folder} is a folder without checkpoints.jsonl: name a run, or the log_path of a tinker-cookbook training"
+        )
+    yield from checks
 
 
 def _check_place(where: str) -> Iterator[ReproductionCheck]:

@@ -159,6 +159,24 @@ def delete(paths: Sequence[str], yes: bool, service: str | None, as_json: bool) 
                 print_result([f"deleted {path}" for path in deleted], {"deleted": deleted}, as_json=as_json)
 
 
+@click.command("prices")
+@click.argument("models", nargs=-1)
+@click.option("--from", "source", metavar="FILE|URL", show_default="the list that Tinker publishes")
+@json_option
+def prices(models: tuple[str, ...], source: str | None, as_json: bool) -> None:
+    """Print the token prices of MODELS, or of all, as tables [prices] for crucible.toml.
+
+    With them --crucible-estimate knows what a gate costs before it runs, and a budget can be in dollars.
+    """
+    from pytest_crucible.backends.tinker.price_list import URL, price_lines, read_price_list
+
+    listed = read_price_list(source or URL)
+    if missing := [model for model in models if model not in listed]:
+        raise SpecError(f"the price list has no {missing[0]}: it has {', '.join(listed) or 'no model'}")
+    chosen = {name: listed[name] for name in models or listed}
+    print_result(price_lines(chosen), chosen, as_json=as_json)
+
+
 @contextmanager
 def open_service(name: str | None, *paths: str) -> Iterator[Service]:
     """Print the name of the service and yield the service. Raises SpecError for an invalid path of a checkpoint."""
@@ -275,13 +293,20 @@ def upload(archive: Path, name: str | None, service: str | None, as_json: bool) 
         uploaded = upload_adapter(archive, folder, engine, name)
     except ValueError as error:
         raise SpecError(str(error)) from None
+    sampler_path = str(uploaded.sampler_path)
     print_result(
         [
             f"uploaded {uploaded.path}" if uploaded.is_new else f"{uploaded.path} is there already",
             f"  adapter of {uploaded.base_model}, rank {uploaded.lora.rank}, SHA-256 {uploaded.sha256}",
-            "  to sample from and to train on; its optimizer is a new one, because a download has no state of one",
+            "  to train on; its optimizer is a new one, because a download has no state of one",
+            f"  to sample from: {sampler_path}",
         ],
-        {"path": str(uploaded.path), "sha256": uploaded.sha256, "is_new": uploaded.is_new},
+        {
+            "path": str(uploaded.path),
+            "sampler_path": sampler_path,
+            "sha256": uploaded.sha256,
+            "is_new": uploaded.is_new,
+        },
         as_json=as_json,
     )
 
@@ -311,6 +336,12 @@ def _new_key() -> str:
     metavar="LOSS=OTHER",
     multiple=True,
     help="Compute another loss where this one is requested: stable_reinforce=importance_sampling.",
+)
+@click.option(
+    "--rules",
+    type=click.Choice(("local", "hosted")),
+    show_default="hosted where CI is set, else local",
+    help="hosted: refuse what the hosted service is known to refuse.",
 )
 @click.option("--prepare", type=PATH, metavar="DIR", help="Write tokenizers and small data for offline recipes here.")
 @json_option

@@ -235,11 +235,9 @@ class Call:
         return outcome
 
 
-def _sampling_client(arm: OpenedArm) -> Any:
-    """Return the Tinker client of an arm's model; None for an arm without one, and for several models."""
-    if arm.backend is None or arm.trainings:
-        return None
-    return getattr(find_innermost(arm.backend), "sampling_client", None)
+def _model_of(arm: OpenedArm) -> Any:
+    """Return the backend of an arm's model without wrappers; None for an arm without one, and for several models."""
+    return None if arm.backend is None or arm.trainings else find_innermost(arm.backend)
 
 
 class ScoredUnits:
@@ -254,7 +252,7 @@ class ScoredUnits:
         self._deadline = deadline
         self._passed = any(metric.name == "passed" for metric in experiment.plan.metrics)
         # Finding the model behind the wrappers of an arm for each reply would take as long as a simple metric.
-        self._clients = [_sampling_client(arm) for arm in experiment.opened_arms]
+        self._models = [_model_of(arm) for arm in experiment.opened_arms]
         self._scores: dict[Unit, Scored] = {}
 
     async def __call__(self, unit: Unit) -> Outcome:
@@ -275,10 +273,10 @@ class ScoredUnits:
         sample = outcome.sample or self._experiment.sample(outcome.unit)
         experiment = self._experiment
         repeat, variant = experiment.repeat(outcome.unit), experiment.plan.variant_name(experiment.twin(outcome.unit))
-        client = self._clients[outcome.unit.arm]
+        model = self._models[outcome.unit.arm]
         arm = experiment.plan.arms[outcome.unit.arm].name
         set_current_reply(
-            experiment.plan.nodeid, sample.id, repeat, outcome.calls, variant, client, outcome.feature_rows, arm
+            experiment.plan.nodeid, sample.id, repeat, outcome.calls, variant, model, outcome.feature_rows, arm
         )
         scores = await score_outcome(
             outcome,

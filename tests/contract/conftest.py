@@ -34,7 +34,9 @@ def base(tokenizer, tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def server(base, tmp_path_factory) -> Iterator[LocalServer]:
-    with LocalServer.start(tmp_path_factory.mktemp("tinker"), base=base) as server:
+    # Whether CI is set or not, which `test_tinker_rules` tries.
+    options = ("--rules", "local")
+    with LocalServer.start(tmp_path_factory.mktemp("tinker"), base=base, options=options) as server:
         yield server
         _close_rest_clients()
 

@@ -167,10 +167,15 @@ def test_an_upload_is_sampled_from_and_trained_on_as_the_checkpoint_that_was_dow
 
     assert (status, err, uploaded["is_new"]) == (0, f"the local Tinker server: {tmp_path}/.crucible/tinker\n", True)
     assert path == f"tinker://upload-{uploaded['sha256'][:16]}/weights/blue"
-    (listed,) = json.loads(run("checkpoints", path.split("/")[2], "--json")[1])
-    assert listed["user_metadata"] == {"uploaded_from": "blue.tar", "sha256": uploaded["sha256"]}
+    assert uploaded["sampler_path"] == path.replace("/weights/", "/sampler_weights/")
+    listed = json.loads(run("checkpoints", path.split("/")[2], "--json")[1])
+    assert [each["user_metadata"] for each in listed] == [
+        {"uploaded_from": "blue.tar", "sha256": uploaded["sha256"]}
+    ] * 2
     replies = []
-    for number, place in enumerate((saved, path)):
+    original = save(http_client, model, 50, "/save_weights_for_sampler", path="original")["path"]
+    # As a service with the rules of the hosted one samples: not from a state to train on.
+    for number, place in enumerate((original, uploaded["sampler_path"])):
         opened = http_client.post(
             "/create_sampling_session", session_id=session, sampling_session_seq_id=number + 5, model_path=place
         )

@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from tinker_archive import save_on_tinker
+from tinker_archive import BASE, save_on_tinker
 
 from pytest_crucible.cli import main
+from pytest_crucible.local_model.engine import Engine
+from pytest_crucible.local_model.server.archive import SAMPLER, TRAINING, Archive, CheckpointInfo, CheckpointPath
 
 TEST = """
     import pytest
@@ -39,14 +41,17 @@ def test_a_curve_of_two_checkpoints_and_one_that_has_expired(suite, monkeypatch,
     monkeypatch.chdir(suite.path)
     suite.test(TEST, name="test_replies")
     service = suite.path / ".crucible" / "tinker"
-    paths = [save_on_tinker(service, name, 1) for name in ("000005", "000010")]
+    paths = [save_on_tinker(service, name, 1, steps=steps) for name, steps in (("000005", 7), ("000010", None))]
     write_log(suite.path, *paths, "tinker://run-1/sampler_weights/gone")
     arguments = ("models", "curve", "log", "--suite", "test_replies.py")
 
     assert main(arguments) == 0
     printed = capfd.readouterr()
     assert "2 checkpoints and tinker:" in printed.err
-    assert "step 15 is left out: the service does not have tinker://run-1/sampler_weights/gone any more" in printed.out
+    assert (
+        "checkpoint gone is left out: the service does not have tinker://run-1/sampler_weights/gone any more"
+        in printed.out
+    )
     assert "no checkpoint is proven better than the base" in printed.out
     assert "train_mean_nll" in printed.out
 
@@ -54,13 +59,13 @@ def test_a_curve_of_two_checkpoints_and_one_that_has_expired(suite, monkeypatch,
     assert main((*arguments, "--json", "--", "--crucible-cache=only")) == 0
     (curve,) = json.loads(capfd.readouterr().out)["curves"]
     assert (curve["metric"], curve["base"]["n"], curve["finished"]) == ("short", 12, True)
-    assert [(each["step"], each["pairs"], each["training"]) for each in curve["checkpoints"]] == [
-        ("5", 12, 8),
-        ("10", 12, 3),
+    assert [(each["checkpoint"], each["steps"], each["pairs"], each["training"]) for each in curve["checkpoints"]] == [
+        ("000005", 7, 12, 7.0),
+        ("000010", None, 12, 2.0),
     ]
 
     assert main((*arguments, "-o", "curve.md", "--", "--crucible-cache=only")) == 0
-    assert "| `10` |" in (suite.path / "curve.md").read_text()
+    assert "| `000010` |" in (suite.path / "curve.md").read_text()
     capfd.readouterr()
     assert main((*arguments, "--", "--crucible-estimate")) == 0
     assert "nothing was sent" in capfd.readouterr().out
@@ -102,8 +107,52 @@ def test_a_model_without_checkpoints_has_no_curve(suite, monkeypatch, capfd):
     service = suite.path / ".crucible" / "tinker"
     own = save_on_tinker(service, "own", 1)
     write_log(suite.path, own, save_on_tinker(service, "other", 2, base="Qwen/Qwen3-8B"))
-    assert "step 10 was trained on Qwen/Qwen3-8B, and step 5 on" in refusal(str(log), "--suite", "test_replies.py")
+    assert "checkpoint other was trained on Qwen/Qwen3-8B, and own on" in refusal(
+        str(log), "--suite", "test_replies.py"
+    )
 
     write_log(suite.path, own)
     suite.test(TEST.replace('@pytest.mark.ab_compare("short")', ""), name="test_replies")
     assert "no test of the suite compares" in refusal("log", "--suite", "test_replies.py")
+
+
+def save_run(service: Path, run: str, name: str, steps: int | None) -> dict[str, str]:
+    about = CheckpointInfo(BASE, Engine.load_packaged().base_sha256, {"rank": 4}, created=1.7e9, steps=steps)
+    paths = [CheckpointPath(run, kind, name) for kind in (TRAINING, SAMPLER)]
+    for path in paths:
+        with Archive(service).write_checkpoint(path, about):
+            pass
+    return {"name": name, "state_path": str(paths[0]), "sampler_path": str(paths[1])}
+
+
+@pytest.mark.slow
+def test_doctor_lists_the_optimiser_steps_of_a_log_directory(suite, monkeypatch, capfd):
+    """The cookbook's supervised training saves after it has submitted the next batch."""
+    pytest.importorskip("tinker")
+    monkeypatch.chdir(suite.path)
+    monkeypatch.delenv("TINKER_BASE_URL", raising=False)
+    log, service = suite.path / "log", suite.path / ".crucible" / "tinker"
+    log.mkdir()
+    (suite.path / "empty").mkdir()
+    assert main(("doctor", "empty")) == 4
+    assert "empty is a folder without checkpoints.jsonl: name a run, or the log_path" in capfd.readouterr().err
+
+    rows = [
+        {**save_run(service, "a", "000003", 5), "batch": 3},
+        {**save_run(service, "b", "000006", 10), "batch": 6},
+        {**save_run(service, "b", "000009", 11), "batch": 9},
+        {**save_run(service, "b", "000012", None), "batch": 12},
+        {"name": "gone", "state_path": "tinker://c/weights/gone"},
+    ]
+    (log / "checkpoints.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    assert main(("doctor", "log")) == 1
+    resumes = "though a training that resumes here starts with batch"
+    twice = "applied twice if tinker-cookbook is killed and resumed; trainings of pytest-crucible repeat none"
+    assert capfd.readouterr().out.splitlines() == [
+        f"differs  000003: 5 optimiser steps, {resumes} 3 (from 0): batches 3 and 4 {twice}",
+        "differs  resumed: from 000003: batches 3 and 4 applied twice",
+        f"differs  000006: 10 optimiser steps, {resumes} 6 (from 0): batches 6 and 7 {twice}",
+        "ok       000009: 11 optimiser steps",
+        "ok       000012: optimiser steps unknown: the service does not state them",
+        "ok       gone: optimiser steps unknown: the service does not list it",
+    ]

@@ -105,8 +105,11 @@ def test_a_service_that_is_gone_and_a_cookbooks_file(training, suite, capfd):
     assert "tinker://gone/sampler_weights/000010 cannot be read" in capfd.readouterr().err
     assert finished_runs(suite.path) == []
 
-    save_on_tinker(suite.path / ".crucible" / "tinker", "000010", 1)
+    save_on_tinker(suite.path / ".crucible" / "tinker", "000010", 1, steps=12)
     assert main(("models", "watch", "tinker://run-1", *WATCH[3:])) == 0
+    assert "claims@1 is candidate, was draft (12 optimiser steps)" in capfd.readouterr().out
+    assert main(("models", "list", "--log")) == 0
+    assert "12 optimiser steps" in capfd.readouterr().out
     assert [run.arms for run in finished_runs(suite.path)] == [("claims@1",)]
     capfd.readouterr()
     assert main(("models", "watch", "nowhere", "--model", "claims", "--once")) == 4
@@ -145,7 +148,7 @@ def test_a_run_that_lost_samples_judges_nothing_until_two_in_turn_lose_the_same(
     assert main(WATCH) == 0
     assert main(WATCH) == 0
     assert len(finished_runs(suite.path)) == 3
-    assert "claims@1 is judged by run" in capfd.readouterr().out
+    assert "claims@1 (optimiser steps unknown) is judged by run" in capfd.readouterr().out
 
 
 @pytest.mark.slow  # a service that was there is waited for

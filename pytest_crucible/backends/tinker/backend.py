@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import importlib
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -98,11 +100,19 @@ class TinkerBackend:
         trained_on: Mapping[str, str] | None = None,
         ancestry: tuple[Ancestor, ...] = (),
         simulated: bool = False,
+        bases: Sequence[str] = (),
+        renderer: str = "",
+        open_trainer: Callable[[], Any] | None = None,
         check: Callable[[float], None] = lambda waited_s: None,
         queue: QueueState | None = None,
         hide: Callable[[str], str] = str,
     ) -> None:
         """`client` is a `tinker.SamplingClient`; `tokenizer` has the interface of transformers, a chat template is optional.
+
+        `bases` are names of the base model under which its tokens may have a price.
+
+        `renderer` is that of its training, as its metadata name it; `open_trainer` returns the SDK's TrainingClient of a state
+        with the same weights.
 
         `simulated` is True where a local server lets another model answer under this name.
 
@@ -111,7 +121,8 @@ class TinkerBackend:
         """
         self.identity, self.server, self.model = identity, server, model
         self.training, self.step, self.simulated = training, step, simulated
-        self.trained_on, self.ancestry = trained_on or {}, ancestry
+        self.trained_on, self.ancestry, self.bases = trained_on or {}, ancestry, tuple(bases)
+        self.renderer, self._open_trainer, self._opening = renderer, open_trainer, threading.Lock()
         self._client, self._tokenizer, self._seed, self._context = client, tokenizer, seed, context
         self._check, self._queue = check, queue or QueueState()
         self._hide = hide
@@ -168,6 +179,43 @@ class TinkerBackend:
             # Without the SDK's traceback, whose frames may hold the key.
             raise translate_error(error, self._hide) from None
         return [float(logprob) for logprob in list(scored)[1:]]
+
+    @functools.cached_property
+    def _trainer(self) -> Any:
+        assert self._open_trainer is not None
+        return self._open_trainer()
+
+    async def compare_with_trainer(self, prompt: Any, text: str) -> Sequence[tuple[float, float]] | None:
+        """Return log-probabilities of the tokens of a reply by the sampler and by the trainer; None without a state to train.
+
+        Both read the same tokens. Raises BackendError.
+        """
+        if self._open_trainer is None:
+            return None
+        read, written = prompt_tokens(prompt, self._tokenizer), self._tokenizer.encode(text, add_special_tokens=False)
+        tokens = [*read, *written]
+        sdk = _sdk()
+        datum = sdk.Datum(
+            model_input=sdk.ModelInput.from_ints(tokens[:-1]),
+            loss_fn_inputs={"target_tokens": tokens[1:], "weights": [1.0] * (len(tokens) - 1)},
+        )
+        try:
+            trainer = await asyncio.to_thread(self._find_trainer)
+            sampled = await self._answer(self._client.compute_logprobs(sdk.ModelInput.from_ints(tokens)))
+            trained = await self._answer(trainer.forward([datum], "cross_entropy"))
+        except BackendError:
+            raise
+        except Exception as error:
+            # Without the SDK's traceback, whose frames may hold the key.
+            raise translate_error(error, self._hide) from None
+        of_trainer = list(trained.loss_fn_outputs[0]["logprobs"].data)
+        pairs = list(zip(list(sampled)[1:], of_trainer, strict=True))
+        return [(float(ours), float(theirs)) for ours, theirs in pairs[len(pairs) - len(written) :]]
+
+    def _find_trainer(self) -> Any:
+        # Samples are scored at once, and one training run is enough.
+        with self._opening:
+            return self._trainer
 
     def _unread(self, tokens: Sequence[int]) -> Reply:
         return Reply(

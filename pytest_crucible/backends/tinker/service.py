@@ -9,7 +9,7 @@ import importlib
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -240,6 +240,25 @@ def _read_model(model: Mapping[str, Any]) -> ListedModel:
     return ListedModel(model.get("max_context_length"), stand_in, tokenizer)
 
 
+def fetch_steps(url: str, key: str, run: str) -> dict[str, int | None]:
+    """Return the optimiser steps of a run's checkpoints by path; None where the service does not state them.
+
+    Read without the SDK, whose lists leave the number out. Empty where the service does not list the run.
+    """
+    httpx: Any = importlib.import_module("httpx")
+    try:
+        place = f"{url}/api/v1/training_runs/{run}/checkpoints"
+        answer = httpx.get(place, headers={"x-api-key": key}, timeout=HEALTH_S)
+        listed = answer.json()["checkpoints"] if answer.status_code == httpx.codes.OK else []
+        return {item["tinker_path"]: _read_steps(item.get("steps")) for item in listed}
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _read_steps(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
 def _by_proxy(url: str) -> str:
     variable = proxy_variable(url)
     return f" (through the proxy of {variable})" if variable else ""
@@ -315,6 +334,14 @@ class Service:
     def models(self) -> Mapping[str, ListedModel]:
         """The models that the service lists, by name; empty if it does not list them."""
         return fetch_models(self.address.url, self.address.key) if self.address.key else {}
+
+    def steps_of(self, paths: Iterable[str]) -> dict[str, int | None]:
+        """Return the optimiser steps that checkpoints hold, by path; without those that the service does not list."""
+        runs = dict.fromkeys(path.removeprefix(CHECKPOINT).partition("/")[0] for path in paths)
+        key = self.address.key
+        # Without a key of its own the SDK signs in, by a program or a token: then the numbers are unknown.
+        of_runs = [fetch_steps(self.address.url, key, run) for run in runs] if key else []
+        return {path: steps for of_run in of_runs for path, steps in of_run.items()}
 
     def find_listed(self, model: str) -> ListedModel:
         """Return the service's entry of a model; variants of a model have its name, a colon and a suffix."""

@@ -53,7 +53,7 @@ def evaluator(
 
 def _client_for(built: Any, label: str) -> Any:
     """Return the client of the arm that is measured. Raises SpecError for an arm without one, and an evaluator of trainings."""
-    client = current_reply().client
+    client = getattr(current_reply().backend, "sampling_client", None)
     if client is None:
         raise SpecError('the arm is not one Tinker model: an evaluator needs an adapter with backend = "tinker"')
     if any(parent.__name__ == OF_TRAINING for parent in type(built).__mro__):

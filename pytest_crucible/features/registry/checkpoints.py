@@ -1,34 +1,32 @@
-"""The checkpoints of a training, with the training's own numbers; `crucible models watch` registers and judges each new one."""
+"""`crucible models watch`: registers and judges each new checkpoint of a training."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 import click
 
 from pytest_crucible.commands.options import store_option
 from pytest_crucible.features.registry.listing import own_folder
+from pytest_crucible.features.registry.log_directory import SERVICE, read_checkpoints, steps_text
 from pytest_crucible.features.registry.registration import check_model
 from pytest_crucible.features.registry.store import load_registry
 from pytest_crucible.local_model.checkpoints import SAMPLER_FILE, TRAINING_FILE
 from pytest_crucible.records import RunSummary
-from pytest_crucible.records.errors import SpecError, suggest
+from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.files import file_lock
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.history import list_runs
 from pytest_crucible.store.outcomes import lost_values
 from pytest_crucible.store.runs import RunStore
-
-SERVICE = "tinker://"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +37,6 @@ class Checkpoint:
     """The adapter's URI, as `crucible models register` takes it."""
     state: tuple[tuple[str, int, int], ...] = ()
     """Names, sizes and times of its files: one that is written again is a new checkpoint."""
-    name: str = ""
-    """Its name in a checkpoints.jsonl."""
-    step: int | None = None
-    """The number of batches that it was trained on, where a checkpoints.jsonl has it."""
 
 
 def list_checkpoints(source: str) -> list[Checkpoint]:
@@ -51,7 +45,7 @@ def list_checkpoints(source: str) -> list[Checkpoint]:
     if path.is_dir():
         return sorted(_in_directory(path), key=lambda checkpoint: max(time for _, _, time in checkpoint.state))
     if path.is_file():
-        return list(_in_file(path))
+        return [Checkpoint(row.sampler) for row in read_checkpoints(path) if row.sampler]
     raise SpecError(
         f"{source} does not exist: name a directory with checkpoints, a checkpoints.jsonl, or a run as tinker://RUN"
     )
@@ -67,95 +61,6 @@ def _in_directory(folder: Path) -> Iterator[Checkpoint]:
             continue
         if state:
             yield Checkpoint(f"local:{path.resolve()}", state)
-
-
-def _in_file(path: Path) -> Iterator[Checkpoint]:
-    """Yield the rows with weights to sample from."""
-    try:
-        rows = list(_json_lines(path))
-    except OSError as error:
-        raise SpecError(f"{path} cannot be read: {error}") from error
-    for row in rows:
-        sampler = row.get("sampler_path")
-        # A row without it is a state to resume training from.
-        if isinstance(sampler, str) and sampler.startswith(SERVICE):
-            name, step = str(row.get("name", "")), row.get("batch")
-            yield Checkpoint(sampler, name=name, step=step if isinstance(step, int) else None)
-
-
-def _json_lines(path: Path) -> Iterator[Mapping[str, Any]]:
-    """Yield the objects of a file; a last line that is half written is read again later."""
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
-    for number, line in enumerate(lines, start=1):
-        try:
-            row = json.loads(line)
-        except ValueError:
-            if not line.endswith("\n"):
-                return
-            raise SpecError(f"{path}, line {number} is not JSON: correct or remove it") from None
-        if isinstance(row, dict):
-            yield row
-
-
-CHECKPOINTS_FILE = "checkpoints.jsonl"
-
-
-def read_log_directory(folder: Path) -> list[Checkpoint]:
-    """Return the checkpoints of a cookbook's log directory, in the order of the training. Raises SpecError without any."""
-    if not (folder / CHECKPOINTS_FILE).is_file():
-        what = "has no checkpoints.jsonl" if folder.is_dir() else "is not a directory"
-        raise SpecError(f"{folder} {what}: name the log_path of a tinker-cookbook training that has saved checkpoints")
-    # A training that was resumed may write a step again: training resumed from the later weights.
-    by_label = {label_of(checkpoint): checkpoint for checkpoint in list_checkpoints(str(folder / CHECKPOINTS_FILE))}
-    if not by_label:
-        raise SpecError(
-            f"{folder / CHECKPOINTS_FILE} names no weights to sample from: train with save_every=N, so that checkpoints are saved"
-        )
-    return list(by_label.values())
-
-
-def label_of(checkpoint: Checkpoint) -> str:
-    """Return the step of a checkpoint, else its name."""
-    return str(checkpoint.step) if checkpoint.step is not None else checkpoint.name or checkpoint.adapter
-
-
-def training_means(checkpoints: Sequence[Checkpoint], values: Mapping[int, float]) -> dict[str, float | None]:
-    """Return the mean of a training's number over the batches since the checkpoint before, by the label of each checkpoint.
-
-    `values` are by batch, counted from 0.
-    """
-    means, start = dict[str, float | None](), 0
-    for checkpoint in checkpoints:
-        end = start if checkpoint.step is None else checkpoint.step
-        since = [value for batch, value in values.items() if start <= batch < end]
-        means[label_of(checkpoint)] = math.fsum(since) / len(since) if since else None
-        start = end
-    return means
-
-
-METRICS_FILE = "metrics.jsonl"
-# What supervised training, preferences, RL and its short loop minimise or maximise, in this order.
-USUAL = ("train_mean_nll", "dpo_loss", "env/all/reward/total", "reward/total", "loss")
-
-
-def read_training_log(folder: Path, key: str = "") -> tuple[str, Mapping[int, float]]:
-    """Return the name of a training's number, and its values by batch, counted from 0; both empty without one.
-
-    Without a key it is the loss, or the reward of RL. A last line that is half written is left out. Raises SpecError for a key
-    that no line has, and for a line that is not JSON.
-    """
-    file = folder / METRICS_FILE
-    rows = list(_json_lines(file)) if file.is_file() else []
-    names = sorted({name for row in rows for name, value in row.items() if _is_number(value) and name != "step"})
-    if key and key not in names:
-        hint = suggest(key, names, otherwise="leave --training out") if names else "the training has written no numbers"
-        raise SpecError(f"--training {key}: {file} has no such number: {hint}")
-    chosen = key or next((name for name in USUAL if name in names), "")
-    return chosen, {row["step"]: float(row[chosen]) for row in rows if _is_number(row.get(chosen)) and "step" in row}
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 if TYPE_CHECKING:
@@ -230,9 +135,10 @@ class Watcher:
         return with_adapters(Path.cwd(), self.store, lambda context: list(_of_service(self.source, context)))
 
     def _judge(self, checkpoint: Checkpoint) -> bool:
-        version = self._register(checkpoint)
-        if not version:
+        registered = self._register(checkpoint)
+        if registered is None:
             return not checkpoint.adapter.startswith(SERVICE)
+        version, steps = registered
         tag = self._tag(version)
         # pytest holds the lock too: where the watcher was killed, its run goes on, and the next watcher waits for its end.
         with file_lock(own_folder(self.where) / "watch.lock", _say_waiting) as lock:
@@ -247,26 +153,27 @@ class Watcher:
             if run is None:
                 click.echo(f"crucible models watch: {why_not_judged(self.store, tag, version)}", err=True)
                 return False
-            self._promote(version, run)
+            self._promote(version, steps, run)
         self._done.add(checkpoint)
         return True
 
-    def _register(self, checkpoint: Checkpoint) -> str:
+    def _register(self, checkpoint: Checkpoint) -> tuple[str, str] | None:
+        """Return the version of a checkpoint, and its optimiser steps in words; None where it cannot be read."""
         done = self._crucible("models", "register", checkpoint.adapter, "--model", self.model, "--json")
         if done.returncode == 0:
-            version: str = json.loads(done.stdout)["version"]
-            return version
+            document = json.loads(done.stdout)
+            return document["version"], steps_text(document["steps"])
         click.echo(f"{checkpoint.adapter} cannot be read and is tried again later: {_last_line(done.stderr)}", err=True)
-        return ""
+        return None
 
-    def _promote(self, version: str, run: RunSummary) -> None:
+    def _promote(self, version: str, steps: str, run: RunSummary) -> None:
         model, _, number = version.rpartition("@")
         state = load_registry(self.store).state.statuses[model, int(number)].state
         if state != "draft" or not run.all_met:
-            click.echo(f"{version} is judged by run {run.id}: {_counts(run)}")
+            click.echo(f"{version} ({steps}) is judged by run {run.id}: {_counts(run)}")
             return
         done = self._crucible("models", "promote", run.id, "--to", "candidate", "--model", model)
-        click.echo(done.stdout.strip() if done.returncode == 0 else done.stderr.strip())
+        click.echo(f"{done.stdout.strip()} ({steps})" if done.returncode == 0 else done.stderr.strip())
 
     def _run_pytest(self, version: str, tag: str, lock: IO[bytes]) -> int:
         words = [f"--crucible-adapter={version}", f"--crucible-tag={tag}", f"--crucible-store={self.where}"]

@@ -79,7 +79,8 @@ def register_adapter(adapter: str, model: str, store: str, as_json: bool) -> Non
     finally:
         opened.close()
     line = f"{adapter} is {version.name}" + (", a draft" if is_new else ", as before")
-    print_result([line], {"version": version.name, "new": is_new, "identity": version.identity}, as_json=as_json)
+    document = {"version": version.name, "new": is_new, "identity": version.identity, "steps": version.steps}
+    print_result([line], document, as_json=as_json)
 
 
 STATES = ("candidate", "staged", "production")

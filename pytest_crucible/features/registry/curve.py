@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pytest_crucible import gate
@@ -229,16 +229,23 @@ def _correct_best(inputs: AnalysisInputs, metric: str, arms: Sequence[str]) -> C
 BASE = "base"
 
 
-def curve_view(
-    curves: TrainingCurves, title: str, notes: Sequence[str], training: str, values: Mapping[str, float | None]
-) -> View:
-    """Return the curves, next to the training's own numbers.
+@dataclass(frozen=True, slots=True)
+class TrainingNumbers:
+    """Numbers of the training behind a curve, by the labels of its checkpoints."""
 
-    `training` names the number, empty without one; `values` has its value by the label of a checkpoint.
-    """
+    name: str = ""
+    """The training's own number; empty without one."""
+    means: Mapping[str, float | None] = field(default_factory=dict)
+    """The mean of this number over the batches since the checkpoint before."""
+    steps: Mapping[str, int | None] = field(default_factory=dict)
+    """The optimiser steps that the checkpoints hold; None where the service does not state them."""
+
+
+def curve_view(curves: TrainingCurves, title: str, notes: Sequence[str], training: TrainingNumbers) -> View:
+    """Return the curves, next to the training's own numbers."""
     return View(
         title=title,
-        tables=tuple(_table(curve, curves, training, values) for curve in curves.curves),
+        tables=tuple(_table(curve, curves, training) for curve in curves.curves),
         notes=tuple(Note(text=text) for text in (*notes, *_sentences(curves))),
         charts=tuple(_chart(curve) for curve in curves.curves),
         methods=(
@@ -247,40 +254,45 @@ def curve_view(
                 f"{curves.family_size} comparisons. The best checkpoint's estimate is corrected as that of the best of several"
             ),
         ),
-        document=_document(curves, training, values),
+        document=_document(curves, training),
     )
 
 
-def _table(curve: Curve, curves: TrainingCurves, training: str, values: Mapping[str, float | None]) -> Table:
+def _table(curve: Curve, curves: TrainingCurves, training: TrainingNumbers) -> Table:
     percent = f"{(1 - curves.alpha) * 100:g} %"
+    name = training.name
     heads = (
-        "step",
+        "checkpoint",
+        "steps",
         f"{curve.metric} [{percent}]",
         "n",
         "lost",
         f"from the base [{percent}]",
         f"p (Holm, {curves.family_size})",
         "result",
-        *([training] if training else []),
+        *([name] if name else []),
     )
-    base = (BASE, *_estimate_cells(curve.base), "", "", "", *([""] if training else []))
-    rows = (Row(cells=base), *(Row(cells=_cells(point, training, values)) for point in curve.points))
-    note = "Intervals are unadjusted."
-    if training:
-        note += f" {training} is the training's own number: its mean over the batches since the checkpoint before."
+    base = (BASE, "0", *_estimate_cells(curve.base), "", "", "", *([""] if name else []))
+    rows = (Row(cells=base), *(Row(cells=_cells(point, training)) for point in curve.points))
+    note = "steps are the optimiser steps that a checkpoint holds. Intervals are unadjusted."
+    if name:
+        note += f" {name} is the training's own number: its mean over the batches since the checkpoint before"
+        is_known = all(training.steps.get(point.label) is not None for point in curve.points)
+        note += "." if is_known else ", counted by the names of the checkpoints where their steps are unknown."
     title = f"{experiment_name(curve.nodeid)}: {curve.metric}"
-    return Table(title=title, heads=heads, rows=rows, numbers=("n", "lost"), note=note)
+    return Table(title=title, heads=heads, rows=rows, numbers=("steps", "n", "lost"), note=note)
 
 
-def _cells(point: CurvePoint, training: str, values: Mapping[str, float | None]) -> tuple[str, ...]:
-    comparison = point.comparison
+def _cells(point: CurvePoint, training: TrainingNumbers) -> tuple[str, ...]:
+    comparison, steps, mean = point.comparison, training.steps.get(point.label), training.means.get(point.label)
     return (
         point.label,
+        "unknown" if steps is None else f"{steps:,}",
         *_estimate_cells(point.estimate),
         _difference(comparison),
         p_value(comparison.proof_adjusted),
         _result(point),
-        *(["-" if (value := values.get(point.label)) is None else f"{value:.4g}"] if training else []),
+        *(["-" if mean is None else f"{mean:.4g}"] if training.name else []),
     )
 
 
@@ -306,7 +318,7 @@ def _sentences(curves: TrainingCurves) -> Iterator[str]:
         prefix = f"{experiment_name(curve.nodeid)}: {curve.metric}: " if several else ""
         first = curve.first_better
         yield prefix + (
-            f"first checkpoint proven better than the base: step {first.label}"
+            f"first checkpoint proven better than the base: {first.label}"
             if first
             else f"no checkpoint is proven better than the base{_why_untested(curve)}"
         )
@@ -335,7 +347,7 @@ def _best_sentence(curve: Curve) -> str:
     label, chosen = curve.points[best.arm].label, f"the best of {len(curve.points)}"
     value = with_interval(best.value, best.interval)
     level = f"{best.interval.level * 100:g} %"
-    return f"best checkpoint: step {label}: {value} ({level}), corrected for being {chosen}; naive {number(best.naive)}"
+    return f"best checkpoint: {label}: {value} ({level}), corrected for being {chosen}; naive {number(best.naive)}"
 
 
 def _chart(curve: Curve) -> Chart:
@@ -346,15 +358,15 @@ def _chart(curve: Curve) -> Chart:
     )
 
 
-def _document(curves: TrainingCurves, training: str, values: Mapping[str, float | None]) -> dict[str, Any]:
+def _document(curves: TrainingCurves, training: TrainingNumbers) -> dict[str, Any]:
     return {
         **pick(curves, "run alpha family_size"),
-        "training": training or None,
-        "curves": [_curve_document(curve, values) for curve in curves.curves],
+        "training": training.name or None,
+        "curves": [_curve_document(curve, training) for curve in curves.curves],
     }
 
 
-def _curve_document(curve: Curve, values: Mapping[str, float | None]) -> dict[str, Any]:
+def _curve_document(curve: Curve, training: TrainingNumbers) -> dict[str, Any]:
     first, best = curve.first_better, curve.best
     return {
         "experiment": curve.nodeid,
@@ -364,13 +376,14 @@ def _curve_document(curve: Curve, values: Mapping[str, float | None]) -> dict[st
         "base": _estimate_document(curve.base),
         "checkpoints": [
             {
-                "step": point.label,
+                "checkpoint": point.label,
+                "steps": training.steps.get(point.label),
                 **_estimate_document(point.estimate),
                 "difference": point.comparison.difference,
                 **{f"difference_{name}": end for name, end in interval_ends(point.comparison.interval).items()},
                 **pick(point.comparison, "pairs p_value p_adjusted proof_p proof_adjusted"),
                 **pick(point.verdict, "state proven reason"),
-                "training": values.get(point.label),
+                "training": training.means.get(point.label),
             }
             for point in curve.points
         ],
@@ -378,7 +391,7 @@ def _curve_document(curve: Curve, values: Mapping[str, float | None]) -> dict[st
         "best": None
         if best is None
         else {
-            "step": curve.points[best.arm].label,
+            "checkpoint": curve.points[best.arm].label,
             "value": best.value,
             **interval_ends(best.interval),
             "naive": best.naive,

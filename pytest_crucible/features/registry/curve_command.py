@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -13,14 +13,14 @@ from uuid import uuid4
 import click
 
 from pytest_crucible.commands.options import json_option, output_option, print_result, store_option
-from pytest_crucible.features.registry.checkpoints import (
-    Checkpoint,
-    label_of,
+from pytest_crucible.features.registry.curve import TrainingNumbers, curve_view, measure_curves
+from pytest_crucible.features.registry.log_directory import (
+    SavedCheckpoint,
+    TrainingLog,
     read_log_directory,
     read_training_log,
     training_means,
 )
-from pytest_crucible.features.registry.curve import curve_view, measure_curves
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.report.markdown import check_format, view_lines, write_view
 from pytest_crucible.stats.number_format import quantity
@@ -80,23 +80,29 @@ def print_curve(
         raise SpecError(
             f"--suite {suite} does not exist: name a test file or a folder of tests, such as test_claims.py"
         )
-    checkpoints = read_log_directory(log_dir)
+    log = read_log_directory(log_dir)
+    if not log.samplers:
+        raise SpecError(
+            f"{log_dir} names no weights to sample from: train with save_every=N, so that checkpoints are saved"
+        )
     key, values = read_training_log(log_dir, training)
     # A path counts from here; pytest's option would count it from its root directory.
     where = store if "://" in store else str(Path(store).resolve())
     with contextlib.closing(RunStore(where)) as opened:
-        present, base = find_base(opened, checkpoints, arguments)
+        present, base, steps = find_base(opened, log, arguments)
         status, run = _run_suite(opened, where, suite, present, base, arguments, quiet=as_json)
         if not run:
             return status
-        labels = {checkpoint.adapter: label_of(checkpoint) for checkpoint in present}
+        labels = {checkpoint.sampler: checkpoint.label for checkpoint in present}
         curves = measure_curves(opened, run, labels, base, metric)
     gone = [
-        f"step {label_of(checkpoint)} is left out: the service does not have {checkpoint.adapter} any more"
-        for checkpoint in checkpoints
+        f"checkpoint {checkpoint.label} is left out: the service does not have {checkpoint.sampler} any more"
+        for checkpoint in log.samplers
         if checkpoint not in present
     ]
-    view = curve_view(curves, f"Training curve of {log_dir}", gone, key, training_means(checkpoints, values))
+    held = {checkpoint.label: checkpoint.steps(steps) for checkpoint in log.samplers}
+    numbers = TrainingNumbers(key, training_means(log, values, steps), held)
+    view = curve_view(curves, f"Training curve of {log_dir}", gone, numbers)
     _show(view, output, as_json=as_json)
     return status if status in BROKEN else 0
 
@@ -113,14 +119,14 @@ def _run_suite(
     store: RunStore,
     where: str,
     suite: str,
-    checkpoints: Sequence[Checkpoint],
+    checkpoints: Sequence[SavedCheckpoint],
     base: str,
     arguments: Sequence[str],
     *,
     quiet: bool,
 ) -> tuple[int, str]:
     """Run pytest with the last checkpoint as the candidate; return its status, and the run's id, empty where none is stored."""
-    *earlier, last = [checkpoint.adapter for checkpoint in checkpoints]
+    *earlier, last = [checkpoint.sampler for checkpoint in checkpoints]
     tag = f"curve/{uuid4().hex[:8]}"
     words = [f"--crucible-adapter={last}", *(f"--crucible-compare={name}" for name in (base, *earlier))]
     stored = (f"--crucible-tag={tag}", f"--crucible-store={where}")
@@ -142,35 +148,36 @@ NOT_FOUND = 404
 
 
 def find_base(
-    store: RunStore, checkpoints: Sequence[Checkpoint], arguments: Sequence[str]
-) -> tuple[list[Checkpoint], str]:
-    """Return the checkpoints that the service has, and the URI of their base model.
+    store: RunStore, log: TrainingLog, arguments: Sequence[str]
+) -> tuple[list[SavedCheckpoint], str, Mapping[str, int | None]]:
+    """Return the checkpoints that the service has, the URI of their base model, and the optimiser steps by path.
 
     Raises SpecError where the service is gone, has none of them, or they are of several bases.
     """
     # Imported here: it imports pytest, whose options name the service.
     from pytest_crucible.session.pytest_project import with_adapters
 
+    checkpoints = log.samplers
     options = [argument for argument in arguments if argument.startswith(TINKER)]
-    bases = with_adapters(Path.cwd(), store, lambda context: _look_up(checkpoints, context), options)
-    present = [checkpoint for checkpoint in checkpoints if bases[checkpoint.adapter]]
+    bases, steps = with_adapters(Path.cwd(), store, lambda context: _look_up(log, context), options)
+    present = [checkpoint for checkpoint in checkpoints if bases[checkpoint.sampler]]
     if not present:
         raise SpecError(
-            f"the service has none of {len(checkpoints)} checkpoints, the first of which is {checkpoints[0].adapter}: "
+            f"the service has none of {len(checkpoints)} checkpoints, the first of which is {checkpoints[0].sampler}: "
             "they have expired, or --crucible-tinker=hosted or TINKER_BASE_URL names another service"
         )
     first = present[0]
     for other in present:
-        if bases[other.adapter] != bases[first.adapter]:
+        if bases[other.sampler] != bases[first.sampler]:
             raise SpecError(
-                f"step {label_of(other)} was trained on {bases[other.adapter]}, and step {label_of(first)} on "
-                f"{bases[first.adapter]}: a curve is of one training, so remove the lines of the other"
+                f"checkpoint {other.label} was trained on {bases[other.sampler]}, and {first.label} on "
+                f"{bases[first.sampler]}: a curve is of one training, so remove the lines of the other"
             )
-    return present, f"tinker:{bases[first.adapter]}"
+    return present, f"tinker:{bases[first.sampler]}", steps
 
 
-def _look_up(checkpoints: Sequence[Checkpoint], context: AdapterContext) -> dict[str, str]:
-    """Return the base model of each checkpoint by its URI; empty for one that the service does not have."""
+def _look_up(log: TrainingLog, context: AdapterContext) -> tuple[dict[str, str], Mapping[str, int | None]]:
+    """Return the base model of each checkpoint by its path, empty for one that the service does not have; and the steps."""
     service = context.tinker().own
 
     def base_of(path: str) -> str:
@@ -182,7 +189,7 @@ def _look_up(checkpoints: Sequence[Checkpoint], context: AdapterContext) -> dict
             raise
 
     def look() -> dict[str, str]:
-        return {checkpoint.adapter: base_of(checkpoint.adapter) for checkpoint in checkpoints}
+        return {checkpoint.sampler: base_of(checkpoint.sampler) for checkpoint in log.samplers}
 
     bases: dict[str, str] = service.within("tell what checkpoints were trained on", look)
-    return bases
+    return bases, service.steps_of(log.paths)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from pytest_crucible.features.row import Command, Placed
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pytest_crucible.runs.provenance import Dependent, ReproductionCheck, Suspects
     from pytest_crucible.session.collect import ExperimentCollection
     from pytest_crucible.session.settings import SettingsDraft
@@ -76,6 +78,13 @@ def pytest_crucible_dependents(store: RunStore, suspects: Suspects) -> Iterator[
     from pytest_crucible.features.registry.dependents import suspect_versions
 
     return suspect_versions(store, suspects)
+
+
+def pytest_crucible_check_folder(folder: Path) -> Iterable[ReproductionCheck]:
+    """Check the checkpoints in the log directory of a tinker-cookbook training."""
+    from pytest_crucible.features.registry.log_checks import check_log_directory
+
+    return check_log_directory(folder)
 
 
 def pytest_crucible_check_store(store: RunStore, location: str) -> Iterator[ReproductionCheck]:

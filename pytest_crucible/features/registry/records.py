@@ -48,6 +48,8 @@ class Version:
     weights: Mapping[str, StoredWeights] = field(default_factory=dict)
     """Option of the adapter -> the copied weights that it names."""
     lineage: Mapping[str, Any] | None = None
+    steps: int | None = None
+    """The optimiser steps that the weights held when they were registered; None where nothing states them."""
 
     @property
     def name(self) -> str:

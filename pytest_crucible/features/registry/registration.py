@@ -18,6 +18,7 @@ from pytest_crucible.adapters.feature_rows import Pending, explain_missing, find
 from pytest_crucible.adapters.kinds import kind_of
 from pytest_crucible.adapters.opened_arm import freeze_prompt
 from pytest_crucible.features.registry import is_version
+from pytest_crucible.features.registry.log_directory import steps_text
 from pytest_crucible.features.registry.records import LogEntry, StoredWeights, Version
 from pytest_crucible.features.registry.store import (
     PRODUCTION,
@@ -53,6 +54,8 @@ class FrozenAdapter:
     """Its table as it is prepared, with the prompt's text instead of its file."""
     identity: str
     weights: Weights
+    steps: int | None = None
+    """The optimiser steps that the weights hold; None where they are not known."""
 
 
 def freeze_adapter(name: str, context: AdapterContext) -> FrozenAdapter:
@@ -74,7 +77,9 @@ def freeze_adapter(name: str, context: AdapterContext) -> FrozenAdapter:
     located = _locate(find_adapter(name, configured), context, configured)
     # The version keeps the prompt's text: its file may change.
     located = replace(located, variables=freeze_prompt(located, context.root))
-    return FrozenAdapter(located, opened.arm.identity, kind_of(located).find_weights(located, context))
+    kind = kind_of(located)
+    weights, steps = kind.find_weights(located, context), kind.find_steps(located, context)
+    return FrozenAdapter(located, opened.arm.identity, weights, steps)
 
 
 def _locate(adapter: Adapter, context: AdapterContext, configured: Mapping[str, Adapter]) -> Adapter:
@@ -184,12 +189,15 @@ def _version(model: str, number: int, frozen: FrozenAdapter, stored: Mapping[str
         adapter=frozen.adapter,
         weights=stored,
         lineage=None if lineage is None else plain_or_repr(lineage),
+        steps=frozen.steps,
     )
 
 
 def _step_text(frozen: FrozenAdapter) -> str:
     lineage = frozen.weights.lineage
-    return "" if lineage is None or lineage.step is None else f"step {lineage.step} of {lineage.recipe}"
+    if lineage is not None and lineage.step is not None:
+        return f"step {lineage.step} of {lineage.recipe}"
+    return steps_text(frozen.steps) if frozen.adapter.options.get("model_path") else ""
 
 
 def _check_keys(frozen: FrozenAdapter, hide: Callable[[str], str]) -> None:

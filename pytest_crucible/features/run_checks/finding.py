@@ -98,6 +98,8 @@ SEVERITIES: Mapping[str, Severity] = {
     "prompts": "warn",
     "reasoning": "warn",
     "training prompts": "warn",
+    "renderer": "fail",
+    "sampler drift": "warn",
 }
 """The checks in the order of their lines, and how severe a problem of each is unless the project says otherwise."""
 OWN_SEVERITIES = PlanValue[Mapping[str, str]]("run_checks", Mapping[str, str], {})

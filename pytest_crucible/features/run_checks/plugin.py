@@ -18,6 +18,10 @@ def pytest_crucible_sections() -> dict[str, Placed]:
     return {"run_checks": Placed(5, "pytest_crucible.features.run_checks.section")}
 
 
+def pytest_crucible_metrics() -> dict[str, str]:
+    return {"sampler_drift": "pytest_crucible.features.run_checks.sampler_drift:sampler_drift"}
+
+
 def pytest_crucible_commands() -> dict[str, str]:
     return {"calibrate --server": "pytest_crucible.features.run_checks.server_command:calibrate_server"}
 
@@ -40,10 +44,14 @@ def pytest_crucible_plan(draft: ExperimentDraft) -> None:
 
 
 def pytest_crucible_prepare(collection: ExperimentCollection) -> None:
-    """Record the shapes of the prompts that arms were trained on."""
+    """Record the renderers of arms, and the shapes of the prompts that they were trained on."""
     arms = [
         arm for opened in collection.opened_arms for arm in (opened.arm, *(each.arm for each in opened.competitors))
     ]
+    if not collection.problems and any(arm.adapter.startswith("tinker") for arm in arms):
+        from pytest_crucible.features.run_checks.renderers import record_renderers
+
+        record_renderers(collection)
     if not collection.problems and collection.spends and any(arm.trained_on for arm in arms):
         from pytest_crucible.features.run_checks.training_shapes import record_training_shapes
 

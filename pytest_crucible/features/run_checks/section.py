@@ -60,6 +60,24 @@ def _check_training_prompts(inputs: CheckInputs) -> Iterable[Finding]:
     return check_training_prompts(inputs)
 
 
+def _check_renderers(inputs: CheckInputs) -> Iterable[Finding]:
+    if "renderers" not in inputs.plan.features:
+        return ()
+    # The module is loaded where an arm names a renderer.
+    from pytest_crucible.features.run_checks.renderers import check_renderers
+
+    return check_renderers(inputs)
+
+
+def _check_sampler_drift(inputs: CheckInputs) -> Iterable[Finding]:
+    if "sampler_drift" not in inputs.section.scores:
+        return ()
+    # The module is loaded where the metric was scored.
+    from pytest_crucible.features.run_checks.sampler_drift import check_sampler_drift
+
+    return check_sampler_drift(inputs)
+
+
 Check = Callable[[CheckInputs], Iterable[Finding]]
 CHECKS: tuple[Check, ...] = (
     *(check_sent, check_answered, _check_equal_replies, check_determinism),
@@ -67,6 +85,8 @@ CHECKS: tuple[Check, ...] = (
         _check_competitors,
         check_prompts,
         _check_training_prompts,
+        _check_renderers,
+        _check_sampler_drift,
         check_refreshed,
         check_judges,
         check_reasoning,

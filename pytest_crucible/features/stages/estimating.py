@@ -280,6 +280,8 @@ def _planned_request(unsent: UnsentRequest) -> PlannedRequest:
     text = request.input if isinstance(request.input, str) else canonical(request.input)
     return PlannedRequest(
         characters=len(text),
+        text="" if price is None or price.cached is None else text,
+        cached_usd=None if price is None or price.cached is None else price.cached / 1e6,
         max_tokens=float(limit) if isinstance(limit, int) else None,
         input_usd=None if price is None else price.of(1.0, 0.0),
         output_usd=None if price is None else price.of(0.0, 1.0),

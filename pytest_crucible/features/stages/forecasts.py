@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.stats.number_format import quantity
@@ -150,6 +151,10 @@ class PlannedRequest:
     input_usd: float | None
     """The price of a token of the prompt; None if it is not known."""
     output_usd: float | None
+    cached_usd: float | None = None
+    """The price of a token of the prompt that the service has cached; None if it has none of its own."""
+    text: str = field(default="", repr=False)
+    """The prompt, where cached tokens have a price of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,17 +243,44 @@ def _from_requests(requests: Sequence[PlannedRequest]) -> Amounts:
     """Return the amounts of first requests, whose replies are limited by max_tokens only."""
     read = [prompt_tokens(request.characters) for request in requests]
     written = [reply_tokens(request.max_tokens) for request in requests]
+    shares = shared_beginnings([request.text for request in requests])
     costs = [
-        add_together([scale(prompt, request.input_usd), scale(reply, request.output_usd)])
-        for prompt, reply, request in zip(read, written, requests, strict=True)
+        add_together([_prompt_cost(prompt, request, share), scale(reply, request.output_usd)])
+        for prompt, reply, request, share in zip(read, written, requests, shares, strict=True)
     ]
+    cached = ", and beginnings that prompts share may be cached, which the lower end counts" if any(shares) else ""
     return Amounts(
         requests=Forecast.of(float(len(requests))),
         tokens=add_together([*read, *written]),
         usd=add_together(costs),
-        basis="the prompts, and max_tokens a reply; only the first request of each reply is known",
+        basis=f"the prompts, and max_tokens a reply; only the first request of each reply is known{cached}",
         errs_with_others=True,
     )
+
+
+def _prompt_cost(tokens: Forecast, request: PlannedRequest, share: float) -> Forecast | None:
+    """Return the cost of a prompt; at its lower end a cached share of it costs less."""
+    cost = scale(tokens, request.input_usd)
+    if cost is None or request.input_usd is None or request.cached_usd is None:
+        return cost
+    return replace(cost, low=tokens.low * ((1 - share) * request.input_usd + share * request.cached_usd))
+
+
+def shared_beginnings(texts: Sequence[str]) -> list[float]:
+    """Return the share of each text that begins another one before it, so that a service may have it cached.
+
+    >>> shared_beginnings(["Is it so? A", "Is it so? B", ""])
+    [0.0, 0.9090909090909091, 0.0]
+    """
+    # In alphabetic order the longest beginning shared with any earlier text is that shared with the one before.
+    order = sorted(range(len(texts)), key=texts.__getitem__)
+    shares = [0.0] * len(texts)
+    for before, place in pairwise(order):
+        if texts[place]:
+            pairs = zip(texts[before], texts[place], strict=False)
+            shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+            shares[place] = shared / len(texts[place])
+    return shares
 
 
 def _predict_known(amounts: Iterator[float | None], replies: int) -> Forecast | None:

@@ -30,7 +30,14 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from pytest_crucible.local_model import BASE_MODEL
-from pytest_crucible.local_model.checkpoints import EXTERNAL_FILE, Adapter, LoraSpec, load_sampler, save_training
+from pytest_crucible.local_model.checkpoints import (
+    EXTERNAL_FILE,
+    Adapter,
+    LoraSpec,
+    load_sampler,
+    save_sampler,
+    save_training,
+)
 from pytest_crucible.local_model.engine import Engine, make_stand_in
 from pytest_crucible.local_model.losses import Adam
 from pytest_crucible.local_model.server.models import check_stand_in
@@ -226,6 +233,9 @@ _EXPECTED = f"expected {EXTERNAL_FILE} and {CONFIG_FILE}, as `crucible tinker do
 @dataclass(frozen=True, slots=True)
 class Upload:
     path: CheckpointPath
+    """Path of the checkpoint to train on."""
+    sampler_path: CheckpointPath
+    """Path of the same weights to sample from."""
     sha256: str
     """Hash of `adapter_model.safetensors`."""
     base_model: str
@@ -235,7 +245,7 @@ class Upload:
 
 
 def upload_adapter(source: Path, directory: Path, engine: Engine, name: str | None = None) -> Upload:
-    """Write a downloaded adapter to the archive in a directory, as a training checkpoint with a new optimizer.
+    """Write a downloaded adapter to the archive in a directory: to sample from, and to train on with a new optimizer.
 
     Its training run is named by the hash of the weights, and the checkpoint by the source, unless `name` is given: the same file
     has the same path. Raises ValueError for a source that cannot be read, or does not belong to this base or its stand-in.
@@ -254,13 +264,18 @@ def upload_adapter(source: Path, directory: Path, engine: Engine, name: str | No
         raise ValueError(f"{source} cannot be uploaded: {error}") from None
     # Made here, so that a source that is refused leaves no directory.
     archive = Archive(directory)
+    sampler_path = replace(path, kind=SAMPLER)
     is_new = path not in archive
+    origin = {"uploaded_from": source.absolute().name, "sha256": sha256}
+    info = CheckpointInfo(base_model, base.base_sha256, asdict(adapter.spec), time.time(), user_metadata=origin)
     if is_new:
-        origin = {"uploaded_from": source.absolute().name, "sha256": sha256}
-        info = CheckpointInfo(base_model, base.base_sha256, asdict(adapter.spec), time.time(), user_metadata=origin)
         with archive.write_checkpoint(path, info, overwrite=True) as draft:
             save_training(draft, adapter, Adam(), base.base_sha256)
-    return Upload(path, sha256, base_model, adapter.spec, is_new)
+    # An upload by an older version has the other one alone.
+    if sampler_path not in archive:
+        with archive.write_checkpoint(sampler_path, info, overwrite=True) as draft:
+            save_sampler(draft, adapter, base.base_sha256)
+    return Upload(path, sampler_path, sha256, base_model, adapter.spec, is_new)
 
 
 def _read_adapter(files: Mapping[str, bytes], engine: Engine) -> tuple[str, Engine, Adapter]:

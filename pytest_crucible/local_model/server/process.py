@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from pytest_crucible.local_model.engine import Engine
@@ -62,6 +62,8 @@ class ServerOptions:
     """Names of other models, under which the embedded one answers."""
     stand_in_losses: Mapping[str, str] = field(default_factory=dict)
     """Losses that are computed instead of others, by the name of the other."""
+    rules: Literal["local", "hosted"] | None = None
+    """Rules of the hosted service, or without its refusals; None: hosted where CI is set."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Further variables that clients need, printed with the address."""
 
@@ -90,13 +92,20 @@ async def _serve(options: ServerOptions) -> None:
         _stop_with_parent(stop.set)
     sys.setswitchinterval(_SWITCH_S)
     engine: Engine = Engine.load(options.base) if options.base else Engine.load_packaged()
-    service = Service(engine, options.directory, stand_ins=options.stand_ins, stand_in_losses=options.stand_in_losses)
+    rules = options.rules or ("hosted" if is_in_ci() else "local")
+    service = Service(
+        engine,
+        options.directory,
+        stand_ins=options.stand_ins,
+        stand_in_losses=options.stand_in_losses,
+        has_hosted_rules=rules == "hosted",
+    )
     server = Server(Application(service, options.key).answer, refusal_response, Limits())
     try:
         port = await server.start(options.port)
         try:
             _announce(f"http://{LOOPBACK}:{port}", options)
-            _explain(service)
+            _explain(service, is_default=options.rules is None)
             await stop.wait()
         finally:
             service.stop("the server was stopped")
@@ -115,7 +124,12 @@ def _announce(url: str, options: ServerOptions) -> None:
     print(json.dumps(ready_info) if options.as_json else assignments, flush=True)
 
 
-def _explain(service: Service) -> None:
+def is_in_ci() -> bool:
+    """Return whether the variable CI is set, as services for continuous integration do."""
+    return os.environ.get("CI", "").lower() not in ("", "0", "false")
+
+
+def _explain(service: Service, *, is_default: bool) -> None:
     """Print what the names mean, on standard error, because standard output is for `export`."""
     from pytest_crucible.local_model.server.models import stand_in_sentence
 
@@ -127,6 +141,12 @@ def _explain(service: Service) -> None:
             lines.append(
                 f"TINKER_API_KEY is set: programs without the TINKER_BASE_URL above train {', '.join(names)} on the hosted service"
             )
+    if service.has_hosted_rules:
+        reason = " because CI is set (--rules local: not)" if is_default else ""
+        lines.append(
+            f"rules of the hosted service{reason}: refused are sampling from tinker://RUN/weights/NAME, a checkpoint under the "
+            "name of another base model, and record_stability_info"
+        )
     lines += [f"loss {name}: {other} is computed instead" for name, other in service.stand_in_losses.items()]
     print(*lines, sep="\n", file=sys.stderr, flush=True)
 

@@ -43,6 +43,7 @@ def asample(service: Service, request: Request) -> Response:
     if body.get("sampling_session_id") is not None:
         sampling = service.sampling(body.text("sampling_session_id"))
     weights = sampling.weights if sampling else _read_weights(service, body)
+    _check_stability_info(service, body)
     number = body.whole("seq_id") if sampling else next(service.numbers)
     request_id = f"{sampling.id if sampling else 'sample'}:{number}"
     sample_request = _read_request(weights, body, _seed_parts(service, sampling, number))
@@ -113,10 +114,24 @@ def _completion(completion: Completion) -> Json:
 
 def _read_weights(service: Service, body: Body) -> Weights:
     if body.get("model_path") is not None:
-        return service.weights_at(body.text("model_path"))
+        weights = service.weights_at(body.text("model_path"))
+        base_model = body.optional_text("base_model")
+        if service.has_hosted_rules and base_model is not None and service.models.find(base_model) != weights.base:
+            raise Refusal(f"{weights.model_path} was trained on {weights.base.name}, not on {base_model}: leave it out")
+        return weights
     if body.get("base_model") is None:
         raise Refusal("neither base_model nor model_path is given: set one of them to choose what to sample from")
     return Weights(service.models.find(body.text("base_model")))
+
+
+def _check_stability_info(service: Service, body: Body) -> None:
+    # Where another loss stands in, nothing reads what would be recorded.
+    is_read = "stable_reinforce" not in service.stand_in_losses
+    if service.has_hosted_rules and is_read and body.boolean("record_stability_info", False):
+        raise Refusal(
+            "record_stability_info records nothing on this server, and stable_reinforce needs it: train with another loss, "
+            "or start the server with --stand-in stable_reinforce=OTHER or --rules local"
+        )
 
 
 def _seed_parts(service: Service, sampling: Sampling | None, number: int) -> tuple[int | str, ...]:

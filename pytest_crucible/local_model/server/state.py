@@ -90,6 +90,8 @@ class Service:
     """Names of other models, under which a stand-in answers."""
     stand_in_losses: Mapping[str, str] = field(default_factory=dict)
     """Losses that are computed instead of others, by the name of the other."""
+    has_hosted_rules: bool = False
+    """Requests that the hosted service refuses are refused, although this one could answer them."""
     sessions: dict[str, Session] = field(default_factory=dict)
     runs: dict[str, Run] = field(default_factory=dict)
     samplings: dict[str, Sampling] = field(default_factory=dict)
@@ -194,6 +196,11 @@ class Service:
         if path.kind == EXTERNAL:
             raise Refusal(f"{path} is for download; sample from tinker://RUN/{SAMPLER}/NAME")
         checkpoint = self.archive.find(path)
+        if self.has_hosted_rules and path.kind != SAMPLER:
+            raise Refusal(
+                f"{path} is a state to resume training from, which the hosted service does not sample from: "
+                f"save_weights_for_sampler saves tinker://RUN/{SAMPLER}/NAME, and --rules local of the server allows this"
+            )
         return Weights(self.base_of(checkpoint), checkpoint.directory, model_path, checkpoint.info.created)
 
     def submit(

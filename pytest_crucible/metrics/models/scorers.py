@@ -68,8 +68,8 @@ class ScoredReply(NamedTuple):
     """Receives the requests, which are stored with those of the test."""
     variant: str = ""
     """The variant that the reply is to; empty for the original sample."""
-    client: Any = None
-    """The SDK's SamplingClient of the arm, for metrics that measure the model itself; None if it is not a Tinker model."""
+    backend: Any = None
+    """The innermost backend of the arm, for metrics that measure the model itself; None for an arm of several models."""
     feature_rows: FeatureRows | None = None
     """Receives rows of features' tables, which are stored with the reply."""
     arm: str = ""
@@ -87,12 +87,12 @@ def set_current_reply(
     repeat: int,
     calls: list[ModelCall] | None = None,
     variant: str = "",
-    client: Any = None,
+    backend: Any = None,
     feature_rows: FeatureRows | None = None,
     arm: str = "",
 ) -> None:
     """Set the sample and repeat whose reply this task scores from now on, and what its requests and rows are added to."""
-    set_scored_reply(ScoredReply(experiment, sample, repeat, calls, variant, client, feature_rows, arm))
+    set_scored_reply(ScoredReply(experiment, sample, repeat, calls, variant, backend, feature_rows, arm))
 
 
 def set_scored_reply(reply: ScoredReply) -> Token[ScoredReply]:

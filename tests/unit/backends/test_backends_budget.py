@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from virtual_time import in_virtual_time
 
 from pytest_crucible.backends.budget import UNLIMITED, Amount, SharedLedger, SpendLedger, read_budget
-from pytest_crucible.backends.spending import Metered, Prices, Spending, packaged_prices
+from pytest_crucible.backends.spending import Metered, Price, Prices, Spending, packaged_prices
 from pytest_crucible.records import Adapter, Reply, Request
 from pytest_crucible.records.errors import BackendError, Refused, Retryable, SpecError, Spent
 
@@ -305,7 +305,32 @@ def test_prices_of_models():
     assert Prices().of(plain, "gpt-4o-mini").of(None, 50) is None
 
 
-@pytest.mark.parametrize("entry", [3, {"input": 1}, {"input": 1, "output": True}, {"input": 1, "output": float("inf")}])
+def test_a_checkpoint_costs_what_its_base_costs():
+    entry = {"input": 1, "output": 2, "cached": 0.5}
+    prices = Prices({"*": {"input": 9, "output": 9}, "tinker:Qwen/Qwen3-8B": entry})
+    adapter, path, bases = (
+        Adapter(name="v2", backend="tinker"),
+        "tinker://r/sampler_weights/x",
+        ("tinker:Qwen/Qwen3-8B",),
+    )
+
+    assert prices.of(adapter, path, bases=bases) == Price(1.0, 2.0, 0.5)
+    assert prices.of(adapter, path).input == 9
+    with pytest.raises(SpecError, match=r"needs the price of model .tinker:Qwen/Qwen3-8B. of adapter .v2."):
+        Spending("5 USD").meter(adapter, path, bases=bases)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        3,
+        {"input": 1},
+        {"input": 1, "output": 1, "cached": -1},
+        {"input": 1, "output": 1, "train": 2},
+        {"input": 1, "output": True},
+        {"input": 1, "output": float("inf")},
+    ],
+)
 def test_invalid_prices_are_refused(entry):
     with pytest.raises(SpecError, match=r"which is not a price: write \{ input = 0.15, output = 0.60 \}"):
         Prices({"m": entry})

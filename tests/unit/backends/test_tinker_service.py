@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
 from concurrent.futures import Future
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +18,7 @@ from pytest_crucible.backends.tinker import service
 from pytest_crucible.backends.tinker.service import (
     ServiceAddress,
     exempt_loopback,
+    fetch_steps,
     proxy_variable,
     read_address,
 )
@@ -253,3 +256,45 @@ def test_lookup_is_undone():
     undo()
 
     assert sdk.SamplingClient.get_tokenizer is original
+
+
+class _Lists(BaseHTTPRequestHandler):
+    body = b""
+
+    def do_GET(self) -> None:
+        self.send_response(200 if self.headers["x-api-key"] == KEY else 401)
+        self.send_header("content-length", str(len(self.body)))
+        self.end_headers()
+        self.wfile.write(self.body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def lists():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Lists)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_steps_that_are_not_a_number_are_unknown_and_not_zero(lists):
+    rows = [
+        {"tinker_path": f"tinker://r/weights/{k}", "steps": steps} for k, steps in enumerate((5, None, "5", -1, True))
+    ]
+    _Lists.body = json.dumps({"checkpoints": [*rows, {"tinker_path": "tinker://r/weights/old"}]}).encode()
+
+    assert list(fetch_steps(lists, KEY, "r").values()) == [5, None, None, None, None, None]
+    assert fetch_steps(lists, "tml-other", "r") == {}
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b'{"checkpoints": 3}', b'{"checkpoints": ["x"]}', b'{"checkpoints": [{}]}']
+)
+def test_a_service_that_lists_garbage_states_no_steps(lists, body):
+    _Lists.body = body
+
+    assert fetch_steps(lists, KEY, "r") == {}
+    assert fetch_steps(lists, KEY, "r\n") == fetch_steps(UNREACHABLE, KEY, "r") == {}

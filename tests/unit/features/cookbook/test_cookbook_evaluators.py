@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -47,7 +48,7 @@ def training():
 
 def value(metric: Metric, client: Any = lambda: 3) -> float:
     async def score() -> float:
-        set_current_reply("test", "q1", 0, client=client)
+        set_current_reply("test", "q1", 0, backend=SimpleNamespace(sampling_client=client))
         result: float = await metric(Reply(text=""), SAMPLE)
         return result
 

@@ -8,7 +8,7 @@ import pytest
 from experiment_builders import store_run
 
 from pytest_crucible import stats
-from pytest_crucible.features.registry.curve import Curve, TrainingCurves, curve_view, measure_curves
+from pytest_crucible.features.registry.curve import Curve, TrainingCurves, TrainingNumbers, curve_view, measure_curves
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import MetricFacts, Sample
 from pytest_crucible.records.errors import SpecError
@@ -92,7 +92,7 @@ def test_the_best_of_equal_checkpoints_is_corrected_downwards(store):
     curves, curve = measure(store)
 
     assert curve.best is not None
-    assert f"naive {curve.best.naive:.3f}" in "\n".join(view_lines(curve_view(curves, "x", (), "", {})))
+    assert f"naive {curve.best.naive:.3f}" in "\n".join(view_lines(curve_view(curves, "x", (), TrainingNumbers())))
     assert f"{curve.best.naive:.3f}" != f"{curve.best.value:.3f}"
     assert curve.best.naive == max(point.estimate.value for point in curve.points)
     assert curve.best.value < curve.best.naive
@@ -104,7 +104,7 @@ def test_a_single_checkpoint_needs_no_correction(store):
     curves = measure_curves(store, "run", {"last": "final"}, "base")
 
     assert curves.curves[0].best is None
-    assert "one checkpoint: nothing was chosen" in "\n".join(view_lines(curve_view(curves, "x", (), "", {})))
+    assert "one checkpoint: nothing was chosen" in "\n".join(view_lines(curve_view(curves, "x", (), TrainingNumbers())))
 
 
 def test_lost_samples_may_overturn_a_proof(store):
@@ -147,21 +147,27 @@ def test_lower_is_better_reverses_the_curve(store):
 def test_the_view_has_the_curve_in_words_rows_and_json(store):
     training(store)
     curves, _ = measure(store)
-    view = curve_view(curves, "Training curve of runs/x", ["a note"], "loss", {"10": 2.5, "20": None, "30": 0.125})
+    numbers = TrainingNumbers("loss", {"10": 2.5, "20": None, "30": 0.125}, {"10": 12, "20": 22})
+    view = curve_view(curves, "Training curve of runs/x", ["a note"], numbers)
     lines = "\n".join(view_lines(view))
 
     assert "a note" in lines
-    assert "first checkpoint proven better than the base: step 20" in lines
-    assert "best checkpoint: step 30: 0.6" in lines
+    assert "first checkpoint proven better than the base: 20" in lines
+    assert "best checkpoint: 30: 0.6" in lines
     assert "(95 %), corrected for being the best of 3; naive 0.650" in lines
     rows = {row.cells[0]: row.cells for row in view.tables[0].rows}
     assert list(rows) == ["base", "10", "20", "30"]
     assert (rows["10"][-1], rows["20"][-1], rows["30"][-1]) == ("2.5", "-", "0.125")
     assert (rows["10"][-2], rows["20"][-2]) == ("not proven", "better")
+    assert [cells[1] for cells in rows.values()] == ["0", "12", "22", "unknown"]
+    assert (
+        "loss is the training's own number: its mean over the batches since the checkpoint before, counted by" in lines
+    )
     document = view.document["curves"][0]
     assert document["first_better"] == "20"
-    assert document["best"]["step"] == "30"
+    assert document["best"]["checkpoint"] == "30"
     assert [each["training"] for each in document["checkpoints"]] == [2.5, None, 0.125]
+    assert [each["steps"] for each in document["checkpoints"]] == [12, 22, None]
 
 
 def test_the_view_names_why_nothing_was_tested(store):
@@ -172,7 +178,7 @@ def test_the_view_names_why_nothing_was_tested(store):
     store_run(store, "run", SAMPLES, last=better, base=scores, first=better, second=better, metrics=(facts,))
     curves = measure_curves(store, "run", LABELS, "base")
 
-    notes = [note.text for note in curve_view(curves, "t", (), "", {}).notes]
+    notes = [note.text for note in curve_view(curves, "t", (), TrainingNumbers()).notes]
 
     assert notes[0] == (
         "no checkpoint is proven better than the base: nothing is proven about a difference of means without bounds: declare "
