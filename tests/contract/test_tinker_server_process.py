@@ -16,7 +16,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from tinker_http import SHAPE, WAIT_S, Http, OpenAI, ask, save
+from tinker_http import SHAPE, WAIT_S, Http, OpenAI, ask, forward_backward, forward_backward_message, save
 
 from base_model.gradients import initial_weights
 from pytest_crucible.local_model.checkpoints import save_base
@@ -121,6 +121,49 @@ def test_a_kill_during_a_request_is_noticed_and_loses_no_checkpoint(base, tmp_pa
         assert [OpenAI(again).complete(prompt="claim", model=place)[0] for place in saved] == [200] * len(saved)
         assert Http(again).get(f"/training_runs/{model}")["lora_rank"] == 4
         assert Http(again).refusal("/retrieve_future", request_id=last)[0] == 410
+
+
+@pytest.mark.slow
+def test_kills_while_many_clients_train_and_sample_lose_no_saved_checkpoint(base, tmp_path):
+    """Four clients save as fast as they can beside 64 long replies, and the server is killed at some moment, five times."""
+    replies: dict[str, object] = {}
+    for kill in range(5):
+        with LocalServer.start(tmp_path, base=base) as server, ThreadPoolExecutor(5) as threads:
+            listed = {entry["tinker_path"] for entry in Http(server).get("/checkpoints")["checkpoints"]}
+            assert set(replies) <= listed
+            assert {path: _reply_of(server, path) for path in replies} == replies
+            busy = threads.submit(OpenAI(server).complete, prompt="claim", n=64, max_tokens=100, stop=[])
+            saving = [threads.submit(_save_until_killed, server) for _ in range(4)]
+            time.sleep(1 + kill / 4)
+            server.process.kill()
+
+            saved = [path for client in saving for path in client.result(WAIT_S)]
+            busy.exception(WAIT_S)
+        assert saved
+        with LocalServer.start(tmp_path, base=base) as again:
+            replies |= {path: _reply_of(again, path) for path in saved}
+
+
+def _save_until_killed(server: LocalServer) -> list[str]:
+    """Train a model and save it after each step, and return the paths that the server has confirmed."""
+    client, paths = Http(server), []
+    with contextlib.suppress(ConnectionError, http.client.HTTPException):
+        session = client.post("/create_session")["session_id"]
+        body = {"session_id": session, "model_seq_id": 0, "base_model": "crucible/tiny", "lora_config": {"rank": 4}}
+        model = client.result(client.post("/create_model", **body)["request_id"])["model_id"]
+        for step in range(1000):
+            _, accepted = forward_backward(server, forward_backward_message(model, 3 * step + 1))
+            client.protobuf(accepted["request_id"])
+            client.post("/optim_step", model_id=model, seq_id=3 * step + 2, adam_params={"learning_rate": 0.01})
+            path = save(client, model, 3 * step + 3, "/save_weights_for_sampler", path=f"step{step}")["path"]
+            paths.append(path)
+    return paths
+
+
+def _reply_of(server: LocalServer, path: str) -> object:
+    status, answer = OpenAI(server).complete(prompt="claim", model=path, max_tokens=8, temperature=0, logprobs=1)
+    assert status == 200, answer
+    return answer["choices"]
 
 
 def test_an_occupied_port_is_reported(server, base, tmp_path):

@@ -458,7 +458,7 @@ def inspect_ai__structured(server: Server) -> None:
     from inspect_ai.util import json_schema
 
     output = _inspect(server, response_schema=ResponseSchema(name="person", json_schema=json_schema(Person)))
-    json.loads(output.completion)
+    Person.model_validate_json(output.completion)
 
 
 def inspect_ai__logprobs(server: Server) -> None:

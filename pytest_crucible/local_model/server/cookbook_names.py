@@ -57,7 +57,7 @@ def _read_models(source: str) -> Iterator[str]:
             continue
         match function.body:
             case [*_, ast.Assign([ast.Name("org")], ast.Constant(str(owner))), ast.Return(ast.Dict(keys))]:
-                names = [f"{owner}/{key.value}" for key in keys if isinstance(key, ast.Constant)]
+                names = [f"{owner}/{ast.literal_eval(key)}" for key in keys if isinstance(key, ast.Constant)]
                 yield from (name for name in names if not name.startswith(_OTHER_TOKENIZERS))
 
 
