@@ -1,8 +1,8 @@
 """The command lines of the installed tinker-cookbook's READMEs, run against the local server, as a table in Markdown.
 
-    python -m benchmarks.cookbook                  # all of them, about an hour
+    python -m benchmarks.cookbook                  # all of them, hours: READMEs are of long trainings
     python -m benchmarks.cookbook math_rl sdft     # those that contain one of these words
-    python -m benchmarks.cookbook --seconds 600    # time of a line; 120 without
+    python -m benchmarks.cookbook --seconds 600    # time of a line; 600 without
 
 A line *passes* if it ends with status 0 as it is written; *passes with arguments* that make it short, or name a checkpoint that is
 here; or *needs more than a toy*, for a reason. Without tinker-cookbook, or with a line of no verdict, the status is 1.
@@ -31,7 +31,8 @@ from pytest_crucible.local_model.server.process import LocalServer
 
 # Arguments that make a recipe short, by its module.
 SHORTER = {
-    "chat_sl.sweep": "training_budget_examples=64 base.batch_size=32 learning_rates=[1e-3] lora_ranks=[8]",
+    "chat_sl.sweep": "base.dataset=no_robots base.batch_size=32 base.eval_every=0 training_budget_examples=64 "
+    "learning_rates=[1e-3] lora_ranks=[8]",
     "distillation.off_policy_reasoning": "max_steps=2 batch_size=16 max_length=1024 renderer_name=role_colon buffer_size=256",
     "distillation.on_policy_distillation": "max_steps=1 groups_per_batch=8 max_tokens=32 load_checkpoint_path=None",
     "distillation.on_policy_multi_teacher": "max_steps=1 deepmath_groups_per_batch=4 tulu3_groups_per_batch=4 max_tokens=32",
@@ -59,13 +60,14 @@ NEEDS = {
     "search_tool": "an index of documents (Chroma) and a model that embeds",
     "verifiers_rl": "an environment of the package verifiers",
     "forecasting": "questions that its authors publish",
+    "chat_sl.sweep.analyze": "runs on the server of Weights & Biases",
     "sdft.run_continual_learning": "a clone of Self-Distillation",
     "prompt_distillation": "a context of 2,551 tokens; here 2,048",
 }
 COMMAND = re.compile(r"(?:^|\s)python -m tinker_cookbook\.([\w.]+)(.*)")
 # Words of a line that its reader replaces.
 PLACEHOLDER = re.compile(r"<[\w-]+>|\$\w|\[-|\.\.\.|YOUR_|env-id|\bDIR\b|tinker://[0-9a-f]{8}-")
-LIMIT_S = 120.0
+LIMIT_S = 600.0
 PASSES, SHORT, MORE = "passes", "passes with arguments", "needs more than a toy"
 
 

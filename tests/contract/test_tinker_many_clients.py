@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -164,3 +165,32 @@ def test_replies_and_trainings_among_eight_clients_equal_those_alone(service, mi
         different = list(threads.map(lambda client: run_client(service, CLIENTS * mix + client), range(CLIENTS)))
 
     assert different == [[]] * CLIENTS
+
+
+def cpu_seconds(server: LocalServer) -> float:
+    fields = Path(f"/proc/{server.process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def open_stream(openai: OpenAI, question: Body) -> http.client.HTTPConnection:
+    """Return a connection of which the first piece of the reply has been read."""
+    connection = http.client.HTTPConnection(str(openai.address.hostname), openai.address.port, timeout=WAIT_S)
+    connection.request("POST", "/oai/api/v1/completions", json.dumps({**question, "stream": True}), openai.headers)
+    connection.getresponse().read(1)
+    return connection
+
+
+def test_clients_that_leave_cost_nothing_more(service):
+    question = {"model": "crucible/tiny", "prompt": "claim", "n": 64, "max_tokens": 100, "stop": [], "seed": 1}
+    began = cpu_seconds(service.server)
+    read_reply(service.openai, question, is_streamed=True)
+    whole = cpu_seconds(service.server) - began
+    connections = [open_stream(service.openai, question) for _ in range(20)]
+    for connection in connections:
+        connection.close()
+
+    left = cpu_seconds(service.server)
+    service.openai.complete(prompt="claim")
+    # Nothing waits for the replies: only the time of the server shows that they are not computed.
+    time.sleep(1 + whole)
+    assert cpu_seconds(service.server) - left < max(whole, 0.5)
