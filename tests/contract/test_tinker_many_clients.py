@@ -27,6 +27,7 @@ pytestmark = pytest.mark.slow
 
 MIXES = int(os.environ.get("CRUCIBLE_MIXES", "10"))
 CLIENTS, QUESTIONS, STEPS = 8, 60, 3
+LONG: Body = {"model": "crucible/tiny", "prompt": "claim", "n": 64, "max_tokens": 100, "stop": [], "seed": 1}
 ADAM = {"learning_rate": 0.01, "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "weight_decay": 0.0}
 
 
@@ -180,17 +181,34 @@ def open_stream(openai: OpenAI, question: Body) -> http.client.HTTPConnection:
     return connection
 
 
-def test_clients_that_leave_cost_nothing_more(service):
-    question = {"model": "crucible/tiny", "prompt": "claim", "n": 64, "max_tokens": 100, "stop": [], "seed": 1}
-    began = cpu_seconds(service.server)
-    read_reply(service.openai, question, is_streamed=True)
-    whole = cpu_seconds(service.server) - began
-    connections = [open_stream(service.openai, question) for _ in range(20)]
+def leave_streams(service: Service) -> None:
+    """Read the first piece of 20 replies, and close their connections."""
+    connections = [open_stream(service.openai, LONG) for _ in range(20)]
     for connection in connections:
         connection.close()
+
+
+def finish_session(service: Service) -> None:
+    """Request 20 replies through Tinker's own endpoint, and finish the session."""
+    session = service.client.post("/create_session")["session_id"]
+    opened = service.client.post(
+        "/create_sampling_session", session_id=session, sampling_session_seq_id=0, base_model="crucible/tiny"
+    )
+    params = {"max_tokens": LONG["max_tokens"], "seed": 1}
+    for number in range(20):
+        ask(service.client, number, opened["sampling_session_id"], num_samples=LONG["n"], params=params)
+    service.client.post(f"/sessions/{session}/finish")
+
+
+@pytest.mark.parametrize("leave_all", [leave_streams, finish_session])
+def test_clients_that_leave_cost_nothing_more(service, leave_all):
+    began = cpu_seconds(service.server)
+    read_reply(service.openai, LONG, is_streamed=False)
+    whole = cpu_seconds(service.server) - began
+    leave_all(service)
 
     left = cpu_seconds(service.server)
     service.openai.complete(prompt="claim")
     # Nothing waits for the replies: only the time of the server shows that they are not computed.
-    time.sleep(1 + whole)
+    time.sleep(4)
     assert cpu_seconds(service.server) - left < max(whole, 0.5)
