@@ -2,7 +2,7 @@
 
     python -m benchmarks.cookbook                  # all of them, hours: READMEs are of long trainings
     python -m benchmarks.cookbook math_rl sdft     # those that contain one of these words
-    python -m benchmarks.cookbook --seconds 600    # time of a line; 600 without
+    python -m benchmarks.cookbook --seconds 120    # time of a line; 600 without
 
 A line *passes* if it ends with status 0 as it is written; *passes with arguments* that make it short, or name a checkpoint that is
 here; or *needs more than a toy*, for a reason. Without tinker-cookbook, or with a line of no verdict, the status is 1.

@@ -347,8 +347,8 @@ def _name_cookbook_models() -> tuple[str, ...]:
 
     names = read_cookbook_names()
     missing = sorted(set(names.data_sets) - {data.name for data in recipe_data()})
-    click.echo(f"tinker-cookbook {names.version}: {len(names.models)} models stand in here", err=True)
-    click.echo(f"no data are generated for {', '.join(missing)}", err=True)
+    click.echo(f"models of tinker-cookbook {names.version}: {len(names.models)}, each with a stand-in here", err=True)
+    click.echo(f"its data sets without a stand-in: {', '.join(missing) or 'none'}", err=True)
     return names.models
 
 

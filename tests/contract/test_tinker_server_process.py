@@ -226,6 +226,37 @@ def test_the_command_prints_one_line_for_a_shell(base, tmp_path):
     assert values["TINKER_API_KEY"].startswith("tml-")
 
 
+def test_prepare_all_stands_in_for_the_models_of_the_installed_cookbook(base, tmp_path):
+    pytest.importorskip("pyarrow")
+    cookbook = tmp_path / "site/tinker_cookbook"
+    cookbook.mkdir(parents=True)
+    (cookbook / "__init__.py").touch()
+    (cookbook / "model_info.py").write_text('def models():\n    org = "Qwen"\n    return {"Qwen9-1B": 1}\n')
+    (cookbook / "recipe.py").write_text('rows = load_dataset("org/data"), load_dataset("openai/gsm8k")\n')
+    information = tmp_path / "site/tinker_cookbook-9.1.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: tinker-cookbook\nVersion: 9.1\n")
+    command = [sys.executable, "-m", "pytest_crucible", "tinker", "server", "--base", str(base), "--prepare", "all"]
+    command += ["--directory", str(tmp_path / "tinker")]
+    path = os.pathsep.join((str(tmp_path / "site"), *sys.path))
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path}, **pipes) as process:
+        assert process.stdout
+        values = dict(word.split("=", 1) for word in process.stdout.readline().decode().split())
+        process.send_signal(signal.SIGINT)
+        errors = process.communicate(timeout=WAIT_S)[1].decode()
+
+    assert values["HF_HOME"] == str(tmp_path / "tinker/hub")
+    assert values["WANDB_MODE"] == "offline"
+    names = sorted(place.name for place in (tmp_path / "tinker/hub/hub").iterdir())
+    assert names == ["models--Qwen--Qwen9-1B", "models--crucible--tiny"]
+    assert (
+        "models of tinker-cookbook 9.1: 1, each with a stand-in here\nits data sets without a stand-in: org/data\n"
+        in errors
+    )
+    assert "Qwen/Qwen9-1B: crucible/tiny stands in here" in errors
+
+
 def test_a_key_that_the_sdk_would_not_take_is_refused():
     command = [sys.executable, "-m", "pytest_crucible", "tinker", "server", "--key", "secret"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)

@@ -23,7 +23,9 @@ COMMAND = "python -m tests.openai_clients.table"
 def test_every_use_works_and_readme_has_the_table_that_the_command_prints():
     if missing := [package for package in PACKAGES.values() if not find_version(package)]:
         pytest.skip(f"{', '.join(missing)}: pip install -r tests/openai_clients/requirements.txt")
-    done = subprocess.run([sys.executable, *COMMAND.split()[1:]], cwd=ROOT, capture_output=True, text=True, timeout=1800)
+    done = subprocess.run(
+        [sys.executable, *COMMAND.split()[1:]], cwd=ROOT, capture_output=True, text=True, timeout=1800
+    )
 
     assert done.returncode == 0, done.stdout + done.stderr[-5000:]
     assert FAILS not in done.stdout
