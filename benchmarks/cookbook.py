@@ -60,7 +60,7 @@ NEEDS = {
     "distillation.on_policy_distillation_harbor_multi_turn": "a sandbox for code (Modal)",
     "search_tool": "an index of documents (Chroma) and a model that embeds",
     "verifiers_rl": "an environment of the package verifiers",
-    "forecasting": "questions that its authors publish",
+    "forecasting": "the file of Prophet Arena, of which it checks the sum",
     "chat_sl.sweep.analyze": "runs on the server of Weights & Biases",
     "sdft.run_continual_learning": "a clone of Self-Distillation",
     "prompt_distillation": "a context of 2,551 tokens; here 2,048",
