@@ -312,6 +312,7 @@ def upload(archive: Path, name: str | None, service: str | None, as_json: bool) 
 
 
 PATH = click.Path(path_type=Path)
+ALL_OF_COOKBOOK = "all"
 
 
 def _new_key() -> str:
@@ -343,9 +344,13 @@ def _new_key() -> str:
     show_default="hosted where CI is set, else local",
     help="hosted: refuse what the hosted service is known to refuse.",
 )
-@click.option("--prepare", type=PATH, metavar="DIR", help="Write tokenizers and small data for offline recipes here.")
+@click.option(
+    "--prepare",
+    metavar="DIR",
+    help="Write tokenizers and small data for offline recipes here; all: for every model of the installed tinker-cookbook.",
+)
 @json_option
-def server(stand_in_losses: tuple[str, ...], prepare: Path | None, **options: Any) -> None:
+def server(stand_in_losses: tuple[str, ...], prepare: str | None, **options: Any) -> None:
     """A Tinker service on this machine, with a small model that trains and samples on the CPU.
 
     When it is ready it prints one line, TINKER_BASE_URL=... TINKER_API_KEY=..., as `export` and `env` of a shell take it, and
@@ -355,12 +360,27 @@ def server(stand_in_losses: tuple[str, ...], prepare: Path | None, **options: An
 
     if options["directory"].parent.name == STORE_FOLDER:
         create_store_folder(options["directory"].parent)
-    environment = {} if prepare is None else _prepare(prepare.resolve(), options["stand_ins"], options["base"])
+    if prepare == ALL_OF_COOKBOOK:
+        options["stand_ins"] = (*options["stand_ins"], *_name_cookbook_models())
+        prepare = str(options["directory"] / "hub")
+    environment = {} if prepare is None else _prepare(Path(prepare).resolve(), options["stand_ins"], options["base"])
     losses = dict(map(_read_loss, stand_in_losses))
     try:
         serve(ServerOptions(**options, stand_in_losses=losses, environment=environment))
     except (OSError, OverflowError, ValueError) as error:
         raise SpecError(str(error)) from error
+
+
+def _name_cookbook_models() -> tuple[str, ...]:
+    """Return the models of the installed tinker-cookbook, and print which of its data sets have no stand-in."""
+    from pytest_crucible.local_model.server.cookbook_names import read_cookbook_names
+    from pytest_crucible.local_model.server.recipe_data import recipe_data
+
+    names = read_cookbook_names()
+    missing = sorted(set(names.data_sets) - {data.name for data in recipe_data()})
+    click.echo(f"models of tinker-cookbook {names.version}: {len(names.models)}, each with a stand-in here", err=True)
+    click.echo(f"its data sets without a stand-in: {', '.join(missing) or 'none'}", err=True)
+    return names.models
 
 
 def _prepare(home: Path, stand_ins: tuple[str, ...], base: Path | None) -> dict[str, str]:

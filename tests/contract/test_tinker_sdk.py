@@ -23,6 +23,7 @@ from tinker_http import WAIT_S
 
 from pytest_crucible.backends.tinker.backend import TinkerBackend
 from pytest_crucible.backends.tinker.service import close_holder
+from pytest_crucible.local_model.server.hub_cache import write_hub_cache
 
 
 @pytest.fixture(scope="module")
@@ -290,6 +291,24 @@ def test_a_script_under_strict_warnings_leaves_nothing_open(tinker, server):
     )
 
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "3\n", "")
+
+
+@pytest.mark.slow
+def test_a_plain_process_loads_the_tokenizer_from_the_prepared_cache(tinker, server, base, tokenizer, tmp_path):
+    for package in ("transformers", "pyarrow"):
+        pytest.importorskip(package)
+    script = """
+        import tinker
+        sampler = tinker.ServiceClient().create_sampling_client(base_model="crucible/tiny")
+        sampler = sampler.result() if hasattr(sampler, "result") else sampler
+        print(sampler.get_tokenizer().encode("claim 7"))
+    """
+    environment = {**os.environ, **server.environment(), **write_hub_cache(tmp_path, (), base)}
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False, env=environment)
+
+    # In offline mode a request to a hub is an error.
+    assert (ended.returncode, ended.stdout) == (0, f"{tokenizer.encode('claim 7')}\n"), ended.stderr
 
 
 def test_the_sdks_other_ways_to_wait_for_samples(tinker, server, tokenizer):

@@ -16,7 +16,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from tinker_http import SHAPE, WAIT_S, Http, OpenAI, ask, save
+from tinker_http import SHAPE, WAIT_S, Http, OpenAI, ask, forward_backward, forward_backward_message, save
 
 from base_model.gradients import initial_weights
 from pytest_crucible.local_model.checkpoints import save_base
@@ -123,6 +123,49 @@ def test_a_kill_during_a_request_is_noticed_and_loses_no_checkpoint(base, tmp_pa
         assert Http(again).refusal("/retrieve_future", request_id=last)[0] == 410
 
 
+@pytest.mark.slow
+def test_kills_while_many_clients_train_and_sample_lose_no_saved_checkpoint(base, tmp_path):
+    """Four clients save as fast as they can beside 64 long replies, and the server is killed at some moment, five times."""
+    replies: dict[str, object] = {}
+    for kill in range(5):
+        with LocalServer.start(tmp_path, base=base) as server, ThreadPoolExecutor(5) as threads:
+            listed = {entry["tinker_path"] for entry in Http(server).get("/checkpoints")["checkpoints"]}
+            assert set(replies) <= listed
+            assert {path: _reply_of(server, path) for path in replies} == replies
+            busy = threads.submit(OpenAI(server).complete, prompt="claim", n=64, max_tokens=100, stop=[])
+            saving = [threads.submit(_save_until_killed, server) for _ in range(4)]
+            time.sleep(1 + kill / 4)
+            server.process.kill()
+
+            saved = [path for client in saving for path in client.result(WAIT_S)]
+            busy.exception(WAIT_S)
+        assert saved
+        with LocalServer.start(tmp_path, base=base) as again:
+            replies |= {path: _reply_of(again, path) for path in saved}
+
+
+def _save_until_killed(server: LocalServer) -> list[str]:
+    """Train a model and save it after each step, and return the paths that the server has confirmed."""
+    client, paths = Http(server), []
+    with contextlib.suppress(ConnectionError, http.client.HTTPException):
+        session = client.post("/create_session")["session_id"]
+        body = {"session_id": session, "model_seq_id": 0, "base_model": "crucible/tiny", "lora_config": {"rank": 4}}
+        model = client.result(client.post("/create_model", **body)["request_id"])["model_id"]
+        for step in range(1000):
+            _, accepted = forward_backward(server, forward_backward_message(model, 3 * step + 1))
+            client.protobuf(accepted["request_id"])
+            client.post("/optim_step", model_id=model, seq_id=3 * step + 2, adam_params={"learning_rate": 0.01})
+            path = save(client, model, 3 * step + 3, "/save_weights_for_sampler", path=f"step{step}")["path"]
+            paths.append(path)
+    return paths
+
+
+def _reply_of(server: LocalServer, path: str) -> object:
+    status, answer = OpenAI(server).complete(prompt="claim", model=path, max_tokens=8, temperature=0, logprobs=1)
+    assert status == 200, answer
+    return answer["choices"]
+
+
 def test_an_occupied_port_is_reported(server, base, tmp_path):
     port = urlsplit(server.url).port
     command = [sys.executable, "-m", "pytest_crucible", "tinker", "server", "--base", str(base)]
@@ -181,6 +224,37 @@ def test_the_command_prints_one_line_for_a_shell(base, tmp_path):
         assert process.wait(WAIT_S) == 0
     assert set(values) == {"TINKER_BASE_URL", "TINKER_API_KEY"}
     assert values["TINKER_API_KEY"].startswith("tml-")
+
+
+def test_prepare_all_stands_in_for_the_models_of_the_installed_cookbook(base, tmp_path):
+    pytest.importorskip("pyarrow")
+    cookbook = tmp_path / "site/tinker_cookbook"
+    cookbook.mkdir(parents=True)
+    (cookbook / "__init__.py").touch()
+    (cookbook / "model_info.py").write_text('def models():\n    org = "Qwen"\n    return {"Qwen9-1B": 1}\n')
+    (cookbook / "recipe.py").write_text('rows = load_dataset("org/data"), load_dataset("openai/gsm8k")\n')
+    information = tmp_path / "site/tinker_cookbook-9.1.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: tinker-cookbook\nVersion: 9.1\n")
+    command = [sys.executable, "-m", "pytest_crucible", "tinker", "server", "--base", str(base), "--prepare", "all"]
+    command += ["--directory", str(tmp_path / "tinker")]
+    path = os.pathsep.join((str(tmp_path / "site"), *sys.path))
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path}, **pipes) as process:
+        assert process.stdout
+        values = dict(word.split("=", 1) for word in process.stdout.readline().decode().split())
+        process.send_signal(signal.SIGINT)
+        errors = process.communicate(timeout=WAIT_S)[1].decode()
+
+    assert values["HF_HOME"] == str(tmp_path / "tinker/hub")
+    assert values["WANDB_MODE"] == "offline"
+    names = sorted(place.name for place in (tmp_path / "tinker/hub/hub").iterdir())
+    assert names == ["models--Qwen--Qwen9-1B", "models--crucible--tiny"]
+    assert (
+        "models of tinker-cookbook 9.1: 1, each with a stand-in here\nits data sets without a stand-in: org/data\n"
+        in errors
+    )
+    assert "Qwen/Qwen9-1B: crucible/tiny stands in here" in errors
 
 
 def test_a_key_that_the_sdk_would_not_take_is_refused():

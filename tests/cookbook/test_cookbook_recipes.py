@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from pytest_crucible.local_model.engine import Engine, make_stand_in
-from pytest_crucible.local_model.server.hub_cache import make_sums
+from pytest_crucible.local_model.server.recipe_data import make_sums
 
 pytest.importorskip("tinker_cookbook")
 pytestmark = pytest.mark.slow

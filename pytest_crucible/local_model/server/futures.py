@@ -159,6 +159,11 @@ class Futures:
         if (result := self._results.get(request_id)) and not result.done():
             result.set_result(failure_response("the request was cancelled", "user"))
 
+    def cancel_all(self, start: str) -> None:
+        """Cancel the unfinished requests whose ids begin like this."""
+        for request_id in [name for name in self._results if name.startswith(start)]:
+            self.cancel(request_id)
+
     def forget(self, request_id: str) -> None:
         """Drop a result that its client has received in full."""
         if (result := self._results.get(request_id)) and result.done() and request_id in self._fetched:

@@ -166,11 +166,13 @@ class Service:
         return existing
 
     def finish(self, session: Session) -> None:
-        """Finish a session: its models and snapshots are dropped, its checkpoints stay."""
+        """Finish a session: its models, snapshots and unfinished replies are dropped, its checkpoints stay."""
         session.finished = True
         for run in self.runs.values():
             if run.session == session.id:
                 run.trainer = None
+        # Saving goes on; replies that nothing waits for take slots of others.
+        self.futures.cancel_all(f"{session.id}:sample:")
         self.completions.forget(f"{session.id}:")
         shutil.rmtree(self.snapshots / session.id, ignore_errors=True)
 

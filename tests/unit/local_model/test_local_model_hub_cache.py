@@ -8,7 +8,7 @@ import pytest
 
 from pytest_crucible.local_model.engine import RESERVED
 from pytest_crucible.local_model.server import hub_cache
-from pytest_crucible.local_model.server.hub_cache import recipe_data
+from pytest_crucible.local_model.server.recipe_data import recipe_data
 from pytest_crucible.local_model.tokens import Tokenizer
 from pytest_crucible.records.errors import SpecError
 
@@ -23,12 +23,14 @@ def test_tokenizers_and_data_lie_where_the_libraries_look_for_them(tmp_path):
     hub = tmp_path / "hub"
     assert sorted(path.name for path in hub.iterdir()) == [
         "models--Qwen--Qwen3-8B",
+        "models--crucible--tiny",
         "models--moonshotai--Kimi-K2.6",
         "models--thinkingmachineslabinc--meta-llama-3-instruct-tokenizer",
     ]
     for place in hub.iterdir():
         snapshot = place / "snapshots" / (place / "refs" / "main").read_text()
-        assert Tokenizer.load(snapshot / "tokenizer.json").reserved == RESERVED
+        reserved = () if place.name == "models--crucible--tiny" else RESERVED
+        assert Tokenizer.load(snapshot / "tokenizer.json").reserved == reserved
         # transformers needs a configuration of a model, too.
         assert {"config.json", "tokenizer_config.json"} < {file.name for file in snapshot.iterdir()}
     place = tmp_path / "datasets/HuggingFaceH4___math-500/default/0.0.0" / hub_cache.REVISION

@@ -179,6 +179,7 @@ NO_REPLIES = {
     "local_model/server/models.py": CONFIGURATION,
     "local_model/text_patterns.py": "reads the patterns of a schema",
     "local_model/server/hub_cache.py": CONFIGURATION,
+    "local_model/server/cookbook_names.py": "reads the source of an installed package",
     "features/cns3/antagonist.py": CONFIGURATION,
     "features/cns3/judgement.py": r"its pattern is \w+",
 }

@@ -1,0 +1,215 @@
+"""The command lines of the installed tinker-cookbook's READMEs, run against the local server, as a table in Markdown.
+
+    python -m benchmarks.cookbook                  # all of them, hours: READMEs are of long trainings
+    python -m benchmarks.cookbook math_rl sdft     # those that contain one of these words
+    python -m benchmarks.cookbook --seconds 120    # time of a line; 600 without
+
+A line *passes* if it ends with status 0 as it is written; *passes with arguments* that make it short, or name a checkpoint that is
+here; or *needs more than a toy*, for a reason. Without tinker-cookbook, or with a line of no verdict, the status is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_crucible.local_model.server.cookbook_names import find_cookbook, read_cookbook_names
+from pytest_crucible.local_model.server.hub_cache import write_hub_cache
+from pytest_crucible.local_model.server.process import LocalServer
+
+# Arguments that make a recipe short, by its module.
+SHORTER = {
+    "chat_sl.sweep": "base.dataset=no_robots base.batch_size=32 base.eval_every=0 training_budget_examples=64 "
+    "learning_rates=[1e-3] lora_ranks=[8]",
+    "distillation.off_policy_reasoning": "max_steps=2 batch_size=16 max_length=1024 renderer_name=role_colon buffer_size=256",
+    "distillation.on_policy_distillation": "max_steps=1 groups_per_batch=8 max_tokens=32 load_checkpoint_path=None",
+    "distillation.on_policy_multi_teacher": "max_steps=1 deepmath_groups_per_batch=4 tulu3_groups_per_batch=4 max_tokens=32",
+    "math_rl.train": "max_steps=1 groups_per_batch=8 group_size=4 max_tokens=64 eval_every=0",
+    "multiplayer_rl.guess_number.train": "max_steps=1 group_size=2 batch_size=4 max_tokens=8 eval_every=0",
+    "multiplayer_rl.text_arena.train": "max_steps=1 batch_size=4 max_tokens=8 eval_every=0",
+    "multiplayer_rl.twenty_questions.train": "max_steps=1 group_size=2 batch_size=4 max_tokens=8 eval_every=0",
+    "preference.dpo.train": "max_steps=2",
+    "preference.rlhf.rlhf_pipeline": "short_name=x max_steps=1 batch_size=16 rl_max_tokens=16",
+    "preference.shorter.train": "max_steps=1 batch_size=4 group_size=4",
+    "rl_numerics_check.train": "max_steps=1 group_size=2 groups_per_batch=2 max_tokens=32 task.page_chars=200 "
+    "task.num_pages_min=1 task.num_pages_max=2",
+    "rubric.train": "max_steps=1 groups_per_batch=4 train_group_size=2 max_tokens=16 eval_every=0",
+    "rubric.prometheus_experimental": "max_steps=1 groups_per_batch=4 train_group_size=2 max_tokens=16 eval_every=0",
+    # Evaluation of 0.6.1 fails by itself: its batches are tuples where the evaluator expects groups.
+    "sdft.train": "dataset=sciknoweval toolalpaca_data_path=None max_steps=1 groups_per_batch=4 max_tokens=32 eval_every=0",
+    "true_thinking_score.analyze": "n_problems=2 max_tokens=64",
+}
+# What other recipes need, which a small model of texts on one machine does not have, by the beginning of the module.
+NEEDS = {
+    "audio": "a model that hears",
+    "scripts.inkling": "thinkingmachines/Inkling, whose tokenizer is its own",
+    "vlm_classifier": "a model that sees",
+    "code_rl": "a sandbox for code",
+    "distillation.on_policy_distillation_harbor_multi_turn": "a sandbox for code (Modal)",
+    "search_tool": "an index of documents (Chroma) and a model that embeds",
+    "verifiers_rl": "an environment of the package verifiers",
+    "forecasting": "the file of Prophet Arena, of which it checks the sum",
+    "chat_sl.sweep.analyze": "runs on the server of Weights & Biases",
+    "sdft.run_continual_learning": "a clone of Self-Distillation",
+    "prompt_distillation": "a context of 2,551 tokens; here 2,048",
+}
+COMMAND = re.compile(r"(?:^|\s)python -m tinker_cookbook\.([\w.]+)(.*)")
+# Words of a line that its reader replaces.
+PLACEHOLDER = re.compile(r"<[\w-]+>|\$\w|\[-|\.\.\.|YOUR_|env-id|\bDIR\b|tinker://[0-9a-f]{8}-")
+LIMIT_S = 600.0
+PASSES, SHORT, MORE = "passes", "passes with arguments", "needs more than a toy"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A command line of a README: the module below tinker_cookbook, and its arguments."""
+
+    readme: str
+    module: str
+    arguments: tuple[str, ...]
+
+    @property
+    def recipe(self) -> str:
+        return self.module.removeprefix("recipes.")
+
+    @property
+    def is_complete(self) -> bool:
+        return not PLACEHOLDER.search(" ".join(self.arguments))
+
+    def shorten(self, arguments: str) -> Line:
+        """Return the line with arguments replaced or added."""
+        by_name = {word.partition("=")[0]: word for word in (*self.arguments, *shlex.split(arguments))}
+        return Line(self.readme, self.module, tuple(by_name.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    verdict: str
+    details: str
+    seconds: float
+
+
+def read_lines(folder: Path) -> Iterator[Line]:
+    """Yield the command lines in blocks of code of all READMEs, each of them once."""
+    lines = {}
+    for readme in sorted(folder.rglob("README*.md")):
+        for block in re.findall(r"```\w*\n(.*?)```", readme.read_text(encoding="utf-8"), re.DOTALL):
+            for module, rest in COMMAND.findall(re.sub(r"\\\n", " ", block).replace("\n", "\n\n")):
+                line = Line(str(readme.parent.relative_to(folder)), module, tuple(shlex.split(rest, comments=True)))
+                lines[line.module, line.arguments] = line
+    yield from lines.values()
+
+
+class Checkout:
+    """A copy of the package in a folder of its own, because recipes read and write files below `tinker_cookbook`."""
+
+    def __init__(self, home: Path, seconds: float) -> None:
+        self.home, self.seconds = home, seconds
+        shutil.copytree(find_cookbook(), home / "tinker_cookbook", ignore=shutil.ignore_patterns("__pycache__"))
+        self.models = read_cookbook_names().models
+        self.cache = write_hub_cache(home / "hub", self.models)
+
+    def judge(self, line: Line) -> Outcome:
+        """Run a line as it is written, then shorter, and return the first success or the reason of the failure."""
+        reason = f"needs {', '.join(sorted(set(PLACEHOLDER.findall(' '.join(line.arguments)))))}"
+        if line.is_complete:
+            reason, seconds = self._run(line)
+            if not reason:
+                return Outcome(PASSES, "", seconds)
+        if shorter := SHORTER.get(line.recipe):
+            reason, seconds = self._run(line.shorten(shorter))
+            if not reason:
+                return Outcome(SHORT, f"`{shorter}`", seconds)
+        needs = next((text for start, text in NEEDS.items() if line.recipe.startswith(start)), "")
+        return Outcome(MORE, needs or reason, 0.0)
+
+    def _run(self, line: Line) -> tuple[str, float]:
+        """Return why a line failed, empty if it passed, and its seconds."""
+        began = time.monotonic()
+        options = [part for name in self.models for part in ("--as", name)]
+        options += ["--stand-in", "stable_reinforce=importance_sampling"]
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            LocalServer.start(Path(folder) / "tinker", options=options) as server,
+        ):
+            environment = {**os.environ, **server.environment(), **self.cache, "TINKER_COOKBOOK_RUNS_DIR": folder}
+            status, output = self._execute(line, environment)
+        if os.environ.get("CRUCIBLE_VERBOSE"):
+            print(output[-3000:], file=sys.stderr)
+        if status is None:
+            return f"still runs after {self.seconds:.0f} s", self.seconds
+        return (_last_sentence(output) if status else ""), time.monotonic() - began
+
+    def _execute(self, line: Line, environment: Mapping[str, str]) -> tuple[int | None, str]:
+        command = [sys.executable, "-m", f"tinker_cookbook.{line.module}", *line.arguments]
+        with tempfile.TemporaryFile() as log:
+            process = subprocess.Popen(
+                command,
+                cwd=self.home,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(self.seconds)
+            status = process.poll()
+            # Recipes start processes of their own.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            log.seek(0)
+            return status, log.read().decode("utf-8", "replace")
+
+
+def _last_sentence(output: str) -> str:
+    """Return the end of a traceback: its last line that begins with an exception."""
+    lines = [line for line in output.splitlines() if line.strip()] or ["no output"]
+    errors = [line for line in lines if re.match(r"[\w.]*(Error|Exception|Exit)\b", line)]
+    return (errors or lines)[-1].strip()[:160]
+
+
+def show_table(lines: Sequence[Line], checkout: Checkout) -> int:
+    """Print a row for each line when it is known, and how many of each verdict; return how many passed."""
+    print("| README | line | | |", "|---|---|---|---|", sep="\n", flush=True)
+    counts = dict.fromkeys((PASSES, SHORT, MORE), 0)
+    for line in lines:
+        outcome = checkout.judge(line)
+        counts[outcome.verdict] += 1
+        text = " ".join((line.recipe, *line.arguments)).replace("|", "\\|")
+        details = outcome.details.replace("|", "\\|")
+        print(f"| `{line.readme}` | `{text}` | {outcome.verdict} | {details} |", flush=True)
+    print("\n" + ", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
+    return counts[PASSES] + counts[SHORT]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.cookbook")
+    parser.add_argument("words", nargs="*")
+    parser.add_argument("--seconds", type=float, default=LIMIT_S)
+    options = parser.parse_args()
+    folder = find_cookbook()
+    lines = [
+        line
+        for line in read_lines(folder)
+        if not options.words or any(word in f"{line.module} {' '.join(line.arguments)}" for word in options.words)
+    ]
+    with tempfile.TemporaryDirectory() as home:
+        return 0 if show_table(lines, Checkout(Path(home), options.seconds)) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
