@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -290,27 +290,3 @@ def mostly_numbers(cells: Iterable[Any]) -> bool:
 def not_a_number(cell: Any) -> str:
     """Return why the value of a cell with text is lost."""
     return f"the value {str(cell)!r:.60} is not a number"
-
-
-def with_text_lost(results: Sequence[Results]) -> list[Results]:
-    """Return the results of a file; of its metrics that are mostly numbers, text is a lost value."""
-    values = values_by_metric(row for arm in results for row in arm.rows)
-    with_text = {name for name, cells in values.items() if any(isinstance(cell, str) for cell in cells)}
-    numeric = {name for name in with_text if mostly_numbers(values[name])}
-    return [replace(arm, rows=[_row(row, numeric) for row in arm.rows]) for arm in results] if numeric else [*results]
-
-
-def values_by_metric(rows: Iterable[Row]) -> dict[str, list[Value | None]]:
-    """Return the scores of all rows by the name of the metric."""
-    values: dict[str, list[Value | None]] = {}
-    for name, value in (item for row in rows for item in row.scores.items()):
-        values.setdefault(name, []).append(value)
-    return values
-
-
-def _row(row: Row, numeric: Set[str]) -> Row:
-    texts = {name: value for name, value in row.scores.items() if name in numeric and isinstance(value, str)}
-    if not texts:
-        return row
-    scores = {name: value for name, value in row.scores.items() if name not in texts}
-    return replace(row, scores=scores, lost={**row.lost, **{name: not_a_number(text) for name, text in texts.items()}})

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
+from array import array
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_crucible.importers.generation import as_messages, finish_of, setting_columns
+from pytest_crucible.importers.large_files import ParquetRows
+from pytest_crucible.importers.packed_rows import PackedRows
 from pytest_crucible.importers.results import (
     ParsedFile,
     Results,
     Row,
     Source,
+    as_text,
     cell_value,
     mostly_numbers,
 )
@@ -121,6 +125,9 @@ _ARM, _SCORE = "arm", "score"
 _OPAQUE = "completion_id"
 # The metric of a table of counts.
 SUCCESS = "success"
+# Each arm of a table is read apart.
+_MOST_PACKED = 8
+_OF_REPLIES = ("reply", "finish", "answered_by")
 # Each is a row in memory, of about half a kilobyte.
 MOST_TRIALS = 500_000
 # Task, arm, sample and repeat.
@@ -137,12 +144,12 @@ def read_table(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     if not columns and (sentence := foreign_name(source)):
         raise SpecError(sentence)
     rows = _rows(source)
-    has = list(dict.fromkeys(name for _, row in rows for name in row))
+    has = rows.names if isinstance(rows, ParquetRows) else list(dict.fromkeys(name for _, row in rows for name in row))
     role = roles(has, columns)
     if "arms" in role:
         rows, role = _by_arm(rows, role)
     # Only for the ambiguous column: text in any other column of repeats is an error of the file.
-    if role.get("repeat") == _OPAQUE and not all(_is_whole_number(str(row.get(_OPAQUE) or "")) for _, row in rows):
+    if role.get("repeat") == _OPAQUE and not all(_is_whole_number(str(cell or "")) for cell in _cells(rows, _OPAQUE)):
         del role["repeat"]
     role = _with_inputs(rows, role, columns)
     if "sample" not in role:
@@ -160,10 +167,13 @@ def read_table(source: Source, columns: Mapping[str, str]) -> ParsedFile:
         raise SpecError(
             f"{source.path} has no column of numbers beside {', '.join(role.values())}: name the scores with --column metrics=A,B"
         )
-    units = table.long(rows) if is_long else table.wide(rows, metrics)
+    packed = table.packed(rows, metrics, weights) if isinstance(rows, ParquetRows) and not is_long else None
+    units = {} if packed else table.long(rows) if is_long else table.wide(rows, metrics)
     guess = f"{source.path.name}: these columns are taken as metrics: {', '.join(metrics)}"
     return ParsedFile(
-        version="", results=list(_arms(units, weights)), notes=() if is_long or "metrics" in columns else (guess,)
+        version="",
+        results=packed or list(_arms(units, weights)),
+        notes=() if is_long or "metrics" in columns else (guess,),
     )
 
 
@@ -187,6 +197,10 @@ def _with_inputs(
     """Return the roles without a usual name of inputs or expected values that are the ids, or numbers, or differ in a sample."""
     names = ["task", "arm", "sample"]
     is_numbered = role.get("sample") == NUMBERED
+    if isinstance(rows, ParquetRows):
+        return _with_inputs_of_columns(
+            rows, role, chosen, () if is_numbered else [role[name] for name in names if name in role]
+        )
     units = [(line if is_numbered else 0, *(str(row.get(role.get(name, ""))) for name in names)) for line, row in rows]
     remaining = dict(role)
     for name in {"input", "expected"} & role.keys() - chosen.keys():
@@ -196,6 +210,33 @@ def _with_inputs(
         if differs or mostly_numbers(values) or list(role.values()).count(role[name]) > 1:
             del remaining[name]
     return remaining
+
+
+def _with_inputs_of_columns(
+    rows: ParquetRows, role: Mapping[str, str], chosen: Mapping[str, str], of_units: Sequence[str]
+) -> dict[str, str]:
+    """Return the same for many rows, by hashes. Without `of_units`, columns of their units, each row is one."""
+    units = array("q", (hash(tuple(map(str, cells))) for cells in zip(*map(rows.cells, of_units), strict=True)))
+    remaining = dict(role)
+    for name in {"input", "expected"} & role.keys() - chosen.keys():
+        differs = _differ(units, (hash(as_text(cell)) for cell in rows.cells(role[name])))
+        if differs or mostly_numbers(rows.cells(role[name])) or list(role.values()).count(role[name]) > 1:
+            del remaining[name]
+    return remaining
+
+
+def _differ(units: Sequence[int], values: Iterable[int]) -> bool:
+    """Return whether two rows of one unit have different values, by hashes of both."""
+    # Loaded for many rows: a mapping of a million units takes ten times the memory of sorting them.
+    import numpy as np
+
+    of_units = np.array(units, dtype=np.int64)
+    if len(np.unique(of_units)) == len(of_units):
+        return False
+    order = np.argsort(of_units, kind="stable")
+    of_values = np.fromiter(values, dtype=np.int64, count=len(of_units))[order]
+    is_same = of_units[order][1:] == of_units[order][:-1]
+    return bool((is_same & (of_values[1:] != of_values[:-1])).any())
 
 
 def _is_whole_number(cell: str) -> bool:
@@ -215,6 +256,35 @@ class _Table:
                 raise self._twice(line, unit)
             units[unit] = self._row(unit, row, {_SUFFIX.sub("", name): row.get(name) for name in metrics})
         return units
+
+    def packed(
+        self, rows: ParquetRows, metrics: Sequence[str], weights: Mapping[tuple[str, str], Mapping[str, str]]
+    ) -> list[Results]:
+        """Return the arms of a wide table of many rows; none for a table that has a unit twice, or very many arms."""
+        arms = [self._arm(line, row) for line, row in rows.distinct(self._columns("task", "arm"))]
+        if len(arms) > _MOST_PACKED:
+            return []
+        first = min((self._repeat(line, row) for line, row in rows.distinct(self._columns("repeat"))), default=0)
+
+        named = [(name, _SUFFIX.sub("", name)) for name in metrics]
+
+        def read(of_arm: tuple[str, str], *, with_replies: bool) -> Iterator[Row]:
+            left_out = self._columns(*(() if with_replies else _OF_REPLIES))
+            needed = [name for name in rows.names if name not in left_out or name in metrics]
+            for line, row in rows.with_columns(needed):
+                task, arm, sample, repeat = self._unit(line, row)
+                if (task, arm) == of_arm:
+                    yield self._row(
+                        (task, arm, sample, repeat - first), row, {short: row[name] for name, short in named}
+                    )
+
+        results = []
+        for task, arm in dict.fromkeys(arms):
+            packed = PackedRows(lambda with_replies, of_arm=(task, arm): read(of_arm, with_replies=with_replies))
+            if packed.columns.has_repeated_units():
+                return []
+            results.append(_arm_results(task, arm, packed, max(packed.columns.repeats) + 1, weights))
+        return results
 
     def counts(self, rows: Sequence[tuple[int, Mapping[str, Any]]]) -> dict[Unit, Row]:
         """Return a row for each trial: a sample's repeats, of which the first ones are successes. One without trials is lost."""
@@ -280,26 +350,42 @@ class _Table:
         if "model" not in self.role:
             return {}
         models: dict[tuple[str, str], set[str]] = defaultdict(set)
+        if isinstance(rows, ParquetRows):
+            # The cells of equal rows are checked once.
+            rows = rows.distinct([self.role[name] for name in ("task", "arm", "model") if name in self.role])
         for line, row in rows:
-            models[self._unit(line, row)[:2]].add(self._cell(row, "model"))
+            models[self._arm(line, row)].add(self._cell(row, "model"))
         return {
             arm: {"model": next(iter(named))} for arm, named in models.items() if len(named) == 1 and "" not in named
         }
 
     def _unit(self, line: int, row: Mapping[str, Any]) -> Unit:
         is_numbered = self.role["sample"] == NUMBERED
-        sample, again = str(line) if is_numbered else self._name(line, row, "sample"), self._name(line, row, "repeat")
+        sample = str(line) if is_numbered else self._name(line, row, "sample")
         if not sample:
             raise SpecError(
                 f"line {line} of {self.source.path} has no {self.role['sample']!r}: every row needs the id of its sample"
             )
+        repeat = self._repeat(line, row)
+        task, arm = self._arm(line, row)
+        self._name(line, row, "group")
+        return task, arm, sample, repeat
+
+    def _repeat(self, line: int, row: Mapping[str, Any]) -> int:
+        again = self._name(line, row, "repeat")
         if not _is_whole_number(again):
             raise SpecError(
                 f"line {line} of {self.source.path} has repeat {again!r}: repeats are counted in whole numbers"
             )
+        return int(float(again or 0))
+
+    def _columns(self, *roles_: str) -> list[str]:
+        """Return the columns of some roles that the table has."""
+        return [self.role[name] for name in roles_ if name in self.role and self.role[name] != NUMBERED]
+
+    def _arm(self, line: int, row: Mapping[str, Any]) -> tuple[str, str]:
         arm, task = self._name(line, row, "arm"), self._name(line, row, "task")
-        self._name(line, row, "group")
-        return task or "results", arm or self.source.path.stem, sample, int(float(again or 0))
+        return task or "results", arm or self.source.path.stem
 
     def _name(self, line: int, row: Mapping[str, Any], role: str) -> str:
         """Return the cell of a role that names something. Raises SpecError for an object or a list, which is no name."""
@@ -366,7 +452,11 @@ def _metric_columns(
         return split_names(role["metrics"])
     with_role = {name for columns in role.values() for name in split_names(columns)} | set(role.values())
     others = (name for name in has if name not in with_role)
-    return [name for name in others if mostly_numbers(row.get(name) for _, row in rows)]
+    return [name for name in others if mostly_numbers(_cells(rows, name))]
+
+
+def _cells(rows: Sequence[tuple[int, Mapping[str, Any]]], name: str) -> Iterable[Any]:
+    return rows.cells(name) if isinstance(rows, ParquetRows) else (row.get(name) for _, row in rows)
 
 
 def _arms(
@@ -379,16 +469,27 @@ def _arms(
         arms.setdefault((task, arm), []).append(replace(row, repeat=row.repeat - first))
     for (task, arm), rows in arms.items():
         repeats = max(row.repeat for row in rows) + 1
-        facts = {SUCCESS: MetricFacts(name=SUCCESS, low=0.0, high=1.0)} if uneven else {}
-        yield Results(
-            task=task,
-            arm=arm,
-            rows=rows,
-            facts=facts,
-            repeats=repeats,
-            has_uneven_repeats=uneven,
-            weights=weights.get((task, arm), {}),
-        )
+        yield _arm_results(task, arm, rows, repeats, weights, uneven=uneven)
+
+
+def _arm_results(
+    task: str,
+    arm: str,
+    rows: Sequence[Row],
+    repeats: int,
+    weights: Mapping[tuple[str, str], Mapping[str, str]],
+    *,
+    uneven: bool = False,
+) -> Results:
+    return Results(
+        task=task,
+        arm=arm,
+        rows=rows,
+        facts={SUCCESS: MetricFacts(name=SUCCESS, low=0.0, high=1.0)} if uneven else {},
+        repeats=repeats,
+        has_uneven_repeats=uneven,
+        weights=weights.get((task, arm), {}),
+    )
 
 
 def _rows(source: Source) -> Sequence[tuple[int, Mapping[str, Any]]]:
