@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, overload
@@ -140,3 +140,17 @@ def large_parquet(path: Path, plain: Callable[[Any], Any]) -> ParquetRows | None
         is_large = file.metadata.num_rows >= _LARGE_ROWS
         has_equal_names = len(set(file.schema_arrow.names)) < len(file.schema_arrow.names)
     return ParquetRows(path, plain) if is_large and not has_equal_names else None
+
+
+def differ_in_unit(units: Sequence[int], values: Iterable[int]) -> bool:
+    """Return whether two rows of one unit have different values, by hashes of both."""
+    # Loaded for many rows: a mapping of a million units takes ten times the memory of sorting them.
+    import numpy as np
+
+    of_units = np.array(units, dtype=np.int64)
+    if len(np.unique(of_units)) == len(of_units):
+        return False
+    order = np.argsort(of_units, kind="stable")
+    of_values = np.fromiter(values, dtype=np.int64, count=len(of_units))[order]
+    is_same = of_units[order][1:] == of_units[order][:-1]
+    return bool((is_same & (of_values[1:] != of_values[:-1])).any())
