@@ -15,7 +15,7 @@ from pytest_crucible.records.serialize import TooDeep, parse
 
 # Below, a file's rows take less memory than the program itself, and reading them again would only take time.
 LARGE_BYTES = 8_000_000
-_LARGE_ROWS = 20_000
+LARGE_ROWS = 20_000
 _BATCH = 10_000  # rows: the texts of a batch take some MB
 _PLAIN = {type(None), str, bool, int, float}
 NumberedRow = tuple[int, Record]
@@ -115,8 +115,8 @@ class ParquetRows(RereadRows):
 
     def distinct(self, names: Sequence[str]) -> list[NumberedRow]:
         """Return the first row of each combination of cells in some columns, in their order. Raises SpecError."""
-        firsts: dict[str, NumberedRow] = {}
-        for number, row in self.with_columns(names):
+        firsts: dict[str, NumberedRow] = {} if names else {"": (1, {})}
+        for number, row in self.with_columns(names) if names else ():
             firsts.setdefault(repr(row), (number, row))
         return list(firsts.values())
 
@@ -137,7 +137,7 @@ class ParquetRows(RereadRows):
 def large_parquet(path: Path, plain: Callable[[Any], Any]) -> ParquetRows | None:
     """Return the rows of a Parquet file of many rows; None for a small one. Raises DatasetError."""
     with open_parquet(path) as file:
-        is_large = file.metadata.num_rows >= _LARGE_ROWS
+        is_large = file.metadata.num_rows >= LARGE_ROWS
         has_equal_names = len(set(file.schema_arrow.names)) < len(file.schema_arrow.names)
     return ParquetRows(path, plain) if is_large and not has_equal_names else None
 

@@ -95,7 +95,7 @@ class RowColumns:
 
 @dataclass(frozen=True, slots=True)
 class RowHashes:
-    """What the rows of an arm asked, as 64-bit hashes of this process; 0 where a row has none."""
+    """64-bit hashes, of this process, of the inputs and prompts of an arm; 0 where a row has none."""
 
     inputs: array[int] = field(default_factory=lambda: array("q"))
     prompts: array[int] = field(default_factory=lambda: array("q"))
@@ -179,8 +179,8 @@ def _hash_input(value: Any) -> int:
 
 
 def _hash_question(row: Row) -> int:
-    asked = row.input if row.prompt is None else row.prompt
-    if asked is None or str(asked).strip() in ("", "[]", "{}"):
+    question = row.input if row.prompt is None else row.prompt
+    if question is None or str(question).strip() in ("", "[]", "{}"):
         return 0
     return _hash([row.input, row.expected, row.metadata] if row.prompt is None else row.prompt)
 

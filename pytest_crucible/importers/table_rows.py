@@ -56,7 +56,7 @@ class TableRows:
             units[unit] = self._row(unit, row, {_SUFFIX.sub("", name): row.get(name) for name in metrics})
         return units
 
-    def packed(
+    def pack_arms(
         self, rows: ParquetRows, metrics: Sequence[str], weights: Mapping[tuple[str, str], Mapping[str, str]]
     ) -> list[Results]:
         """Return the arms of a wide table of many rows; none for a table that has a unit twice, or very many arms."""
@@ -79,10 +79,10 @@ class TableRows:
 
         results = []
         for task, arm in dict.fromkeys(arms):
-            packed = PackedRows(lambda with_replies, of_arm=(task, arm): read(of_arm, with_replies=with_replies))
-            if packed.columns.has_repeated_units():
+            arm_rows = PackedRows(lambda with_replies, of_arm=(task, arm): read(of_arm, with_replies=with_replies))
+            if arm_rows.columns.has_repeated_units():
                 return []
-            results.append(arm_results(task, arm, packed, max(packed.columns.repeats) + 1, weights))
+            results.append(arm_results(task, arm, arm_rows, max(arm_rows.columns.repeats) + 1, weights))
         return results
 
     def counts(self, rows: Sequence[tuple[int, Mapping[str, Any]]]) -> dict[Unit, Row]:

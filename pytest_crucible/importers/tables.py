@@ -140,12 +140,12 @@ def read_table(source: Source, columns: Mapping[str, str]) -> ParsedFile:
         raise SpecError(
             f"{source.path} has no column of numbers beside {', '.join(role.values())}: name the scores with --column metrics=A,B"
         )
-    packed = table.packed(rows, metrics, weights) if isinstance(rows, ParquetRows) and not is_long else None
-    units = {} if packed else table.long(rows) if is_long else table.wide(rows, metrics)
+    arms = table.pack_arms(rows, metrics, weights) if isinstance(rows, ParquetRows) and not is_long else None
+    units = {} if arms else table.long(rows) if is_long else table.wide(rows, metrics)
     guess = f"{source.path.name}: these columns are taken as metrics: {', '.join(metrics)}"
     return ParsedFile(
         version="",
-        results=packed or list(_arms(units, weights)),
+        results=arms or list(_arms(units, weights)),
         notes=() if is_long or "metrics" in columns else (guess,),
     )
 

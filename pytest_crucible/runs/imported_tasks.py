@@ -161,16 +161,19 @@ def _with_other_inputs(arms: Sequence[Results], *, same_prompts: bool) -> list[s
     """Return the samples of one id, but several inputs: other fields, or another prompt in one chat template."""
     inputs: dict[str, int] = {}
     prompts: dict[str, dict[str, int]] = {}
-    changed: dict[str, None] = {}
+    changed: set[str] = set()
     for results in arms:
         hashes, of_template = RowHashes.of(results.rows), prompts.setdefault(results.template, {})
         of_rows = zip(RowColumns.of(results.rows).samples, hashes.inputs, hashes.prompts, strict=True)
-        for sample, asked, prompt in of_rows:
-            if asked and inputs.setdefault(sample, asked) != asked:
-                changed[sample] = None
+        for sample, fields, prompt in of_rows:
+            if fields and inputs.setdefault(sample, fields) != fields:
+                changed.add(sample)
             if prompt and same_prompts and of_template.setdefault(sample, prompt) != prompt:
-                changed[sample] = None
-    return list(changed)
+                changed.add(sample)
+    if not changed:
+        return []
+    every = dict.fromkeys(sample for results in arms for sample in RowColumns.of(results.rows).samples)
+    return [sample for sample in every if sample in changed]
 
 
 def _nothing_shared(
