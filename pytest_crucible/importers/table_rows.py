@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from pytest_crucible.importers.generation import as_messages, finish_of
@@ -64,10 +65,9 @@ class TableRows:
         if len(arms) > _MOST_PACKED:
             return []
         first = min((self._repeat(line, row) for line, row in rows.distinct(self._columns("repeat"))), default=0)
-
         named = [(name, _SUFFIX.sub("", name)) for name in metrics]
 
-        def read(of_arm: tuple[str, str], *, with_replies: bool) -> Iterator[Row]:
+        def read(of_arm: tuple[str, str], with_replies: bool) -> Iterator[Row]:
             left_out = self._columns(*(() if with_replies else _OF_REPLIES))
             needed = [name for name in rows.names if name not in left_out or name in metrics]
             for line, row in rows.with_columns(needed):
@@ -79,7 +79,7 @@ class TableRows:
 
         results = []
         for task, arm in dict.fromkeys(arms):
-            arm_rows = PackedRows(lambda with_replies, of_arm=(task, arm): read(of_arm, with_replies=with_replies))
+            arm_rows = PackedRows(partial(read, (task, arm)))
             if arm_rows.columns.has_repeated_units():
                 return []
             results.append(arm_results(task, arm, arm_rows, max(arm_rows.columns.repeats) + 1, weights))

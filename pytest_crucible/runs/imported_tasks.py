@@ -131,7 +131,7 @@ def _unpaired_task(name: str, arms: Sequence[Results]) -> Task:
     """Return a task whose arms have samples of their own. Raises SpecError for a group that two arms share."""
     _check_arms(name, arms)
     own = [_with_own_samples(results) for results in arms] if len(arms) > 1 else list(arms)
-    groups = [{*RowColumns.of(results.rows).groups} - {None} for results in own]
+    groups = [{group for group in RowColumns.of(results.rows).groups if group is not None} for results in own]
     shared = next((group for ours, theirs in combinations(groups, 2) for group in sorted(ours & theirs)), None)
     if shared is not None:
         raise SpecError(
