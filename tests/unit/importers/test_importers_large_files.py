@@ -83,6 +83,7 @@ def test_a_large_file_has_the_results_of_a_small_one(tmp_path, name, request):
     assert replace(large, results=()) == replace(small, results=())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_comparison_without_texts_has_the_verdicts_of_one_with_them(tmp_path, name, request):
     first, second = (WRITERS[name](tmp_path / f"{arm}-{name}", arm) for arm in range(2))
@@ -98,6 +99,7 @@ def test_a_comparison_without_texts_has_the_verdicts_of_one_with_them(tmp_path, 
     assert ours.difference == pytest.approx(theirs.difference)
 
 
+@pytest.mark.slow
 def test_samples_with_other_inputs_are_left_out_of_large_files_too(tmp_path, no_run_is_small):
     first = samples(tmp_path / "a.jsonl", 0)
     second = samples(tmp_path / "b.jsonl", 1)
@@ -108,6 +110,7 @@ def test_samples_with_other_inputs_are_left_out_of_large_files_too(tmp_path, no_
     assert comparison.pairs == ROWS - 1
 
 
+@pytest.mark.slow
 def test_equal_questions_of_large_files_are_one_group(tmp_path, no_run_is_small):
     files = [samples(tmp_path / f"{arm}.jsonl", arm) for arm in range(2)]
     for path in files:
