@@ -120,6 +120,18 @@ class Adapter:
         changed = {name.rpartition(".")[0] for name in self.factors}
         return {**weights, **{name: self._change_matrix(name, weights) for name in sorted(changed)}}
 
+    def fold_factors(self, weights: Weights) -> dict[str, tuple[Floats, Floats]]:
+        """Return the factors of each matrix that the adapter changes, for `Decodable`; none where it changes nothing."""
+        if self.changes_nothing:
+            return {}
+        return {name: self._fold_pair(name, weights) for name in {key.rpartition(".")[0] for key in self.factors}}
+
+    def _fold_pair(self, name: str, weights: Weights) -> tuple[Floats, Floats]:
+        gain, down = gain_of(name), self.factors[f"{name}.A"]
+        up: Floats = self.spec.scale * self.factors[f"{name}.B"]
+        # A copy, because training changes the factors in place.
+        return down.copy() if gain is None else weights[gain][:, None] * down, up
+
     def _change_matrix(self, name: str, weights: Weights) -> Floats:
         change = self.factors[f"{name}.A"] @ self.factors[f"{name}.B"]
         change *= self.spec.scale

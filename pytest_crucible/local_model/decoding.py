@@ -2,13 +2,15 @@
 
 Libraries round a matrix product differently for different sizes, and for different places within a matrix. So that a
 row does not depend on its neighbours, every product here is of one row (multiply_by_row), and attention goes over
-blocks of 64 positions of one head, the last one padded: sizes never depend on the batch. Prompts run one by one through
-`model.forward`. Each row's token is chosen on its own, by inverting its cumulative distribution in the order of token ids, in
+blocks of 64 positions of one head, the last one padded: sizes never depend on the batch. Rows of several adapters share the
+products with the base's matrices, and each adds those with its own factors. Prompts run one by one through `model.forward`, with
+merged matrices. Each row's token is chosen on its own, by inverting its cumulative distribution in the order of token ids, in
 double precision.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,10 +23,23 @@ from pytest_crucible.local_model.model import Folded, Layer, forward, normalise,
 _BLOCK = 64
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Decodable:
+    """Weights for decoding: an adapter merged into its base, for prompts; the base, and the factors added to it, for tokens.
+
+    `factors` are those of each matrix that the adapter changes, gain and scale among them: (inputs, rank) and (rank, outputs).
+    """
+
+    merged: Folded
+    base: Folded
+    factors: Mapping[str, tuple[Floats, Floats]]
+
+
 @dataclass(frozen=True, slots=True)
 class Prefilled:
     """A row up to its next token: keys and values of each layer (heads, tokens, head), last keys, next logits."""
 
+    weights: Decodable
     keys: list[Floats]
     values: list[Floats]
     last_keys: list[Floats]
@@ -39,30 +54,33 @@ def multiply_by_row(x: Floats, matrix: Floats) -> Floats:
     return product
 
 
-def prefill(folded: Folded, shape: Shape, prompt: list[int]) -> Prefilled:
+def prefill(weights: Decodable, shape: Shape, prompt: list[int]) -> Prefilled:
     """Return a prompt's keys, values and next logits."""
-    trace = forward(folded, shape, np.array([prompt], np.int64))
+    trace = forward(weights.merged, shape, np.array([prompt], np.int64))
     attended = [layer.attended for layer in trace.layers]
     return Prefilled(
+        weights=weights,
         keys=[layer.keys[0] for layer in attended],
         values=[layer.values[0] for layer in attended],
         last_keys=[layer.last_key[0] for layer in attended],
-        logits=multiply_by_row(trace.states[-1:], folded.unembedding)[0],
+        logits=multiply_by_row(trace.states[-1:], weights.merged.unembedding)[0],
         length=len(prompt),
     )
 
 
 class Decoder:
-    """Rows in slots 0 to `active` - 1, each at its own position.
+    """Rows in slots 0 to `active` - 1, each at its own position and with its own adapter on one base.
 
     `put` fills the next slot, `step` moves all on by one token, `drop` frees a slot and moves the last row there, and `take`
     returns a row that `put` continues later.
     """
 
-    def __init__(self, folded: Folded, shape: Shape) -> None:
-        self.folded, self.shape = folded, shape
+    def __init__(self, base: Folded, shape: Shape) -> None:
+        self.folded, self.shape = base, shape
         self.active = 0
-        self._rotations = rotations(shape, folded.embedding.dtype)
+        self._row_weights: list[Decodable] = []
+        self._groups: list[tuple[Decodable, Integers | slice]] = []
+        self._rotations = rotations(shape, base.embedding.dtype)
         self._allocate(0, 0)
 
     def reserve(self, slots: int, positions: int) -> None:
@@ -96,13 +114,16 @@ class Decoder:
         self._hidden[slot] = -np.inf
         self._hidden[slot, : row.length] = 0
         self._lengths[slot] = row.length
+        self._row_weights[slot:] = [row.weights]
         self.active += 1
+        self._group_rows()
         return slot
 
     def take(self, slot: int, logits: Floats) -> Prefilled:
         """Drop a row, whose next logits are given, and return a copy of it."""
         length = int(self._lengths[slot])
         row = Prefilled(
+            weights=self._row_weights[slot],
             keys=list(self._keys[:, slot, :, :length].copy()),
             values=list(self._values[:, slot, :, :length, : self.shape.head].copy()),
             last_keys=list(self._last_keys[:, slot].copy()),
@@ -123,10 +144,25 @@ class Decoder:
             for row_state in (self._hidden, self._lengths):
                 row_state[slot] = row_state[self.active]
             self._last_keys[:, slot] = self._last_keys[:, self.active]
+        self._row_weights[slot] = self._row_weights[self.active]
+        self._row_weights.pop()
+        self._group_rows()
 
     def clear(self) -> None:
         """End all rows."""
         self.active = 0
+        self._row_weights.clear()
+        self._groups.clear()
+
+    def _group_rows(self) -> None:
+        """Find the rows of each adapter; in most batches all are of one."""
+        slots: dict[Decodable, list[int]] = {}
+        for slot, weights in enumerate(self._row_weights):
+            if weights.factors:
+                slots.setdefault(weights, []).append(slot)
+        self._groups = [
+            (weights, slice(None) if len(own) == self.active else np.array(own)) for weights, own in slots.items()
+        ]
 
     def step(self, tokens: Integers) -> Floats:
         """Return logits (active, vocabulary) after one more token in each row."""
@@ -134,14 +170,24 @@ class Decoder:
         positions = self._lengths[: self.active]
         self._hidden[rows, positions] = 0
         x = self.folded.embedding[tokens]
-        for layer_index, layer in enumerate(self.folded.layers):
-            qkv = multiply_by_row(normalise(x)[0], layer.qkv)
-            x += multiply_by_row(self._attend(layer_index, layer, qkv, rows, positions), layer.out)
-            up = multiply_by_row(normalise(x)[0], layer.up)
+        for index, layer in enumerate(self.folded.layers):
+            name = f"layers.{index}."
+            qkv = self._multiply(normalise(x)[0], layer.qkv, name + "qkv")
+            x += self._multiply(self._attend(index, layer, qkv, rows, positions), layer.out, name + "out")
+            up = self._multiply(normalise(x)[0], layer.up, name + "up")
             np.maximum(up, 0, out=up)
-            x += multiply_by_row(np.square(up, out=up), layer.down)
+            x += self._multiply(np.square(up, out=up), layer.down, name + "down")
         self._lengths[: self.active] += 1
-        return multiply_by_row(normalise(x)[0], self.folded.unembedding)
+        return self._multiply(normalise(x)[0], self.folded.unembedding, "unembedding")
+
+    def _multiply(self, x: Floats, matrix: Floats, name: str) -> Floats:
+        """Return the products of rows with a matrix of the base, and with what each row's adapter adds to it."""
+        product = multiply_by_row(x, matrix)
+        for weights, rows in self._groups:
+            if name in weights.factors:
+                down, up = weights.factors[name]
+                product[rows] += multiply_by_row(multiply_by_row(x[rows], down), up)
+        return product
 
     def _attend(self, layer_index: int, layer: Layer, qkv: Floats, rows: Integers, positions: Integers) -> Floats:
         """Return attention of one new position in each row, after caching its key and value."""

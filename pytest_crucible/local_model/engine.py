@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ import numpy as np
 from pytest_crucible.local_model import checkpoints
 from pytest_crucible.local_model.checkpoints import Adapter, LoraSpec
 from pytest_crucible.local_model.config import Datum, Floats, Integers, Shape, Weights
-from pytest_crucible.local_model.decoding import log_softmax, most_probable
+from pytest_crucible.local_model.decoding import Decodable, log_softmax, most_probable
 from pytest_crucible.local_model.losses import Adam, AdamParams, NotFinite, find_loss
 from pytest_crucible.local_model.model import Folded, forward
 from pytest_crucible.local_model.sampling import Sampled, SamplingParams, check_prompt, sample
@@ -72,6 +73,11 @@ class Engine:
         if path is None:
             return Sampler(self, None)
         return Sampler(self, checkpoints.load_sampler(path, self.shape, self.base_sha256))
+
+    @cached_property
+    def folded(self) -> Folded:
+        """The base's own weights in the form used for computing."""
+        return self.fold_weights(None)
 
     def fold_weights(self, adapter: Adapter | None) -> Folded:
         """Return the weights in the form used for computing, with an adapter merged in."""
@@ -179,7 +185,12 @@ class Sampler:
 
     def __init__(self, engine: Engine, adapter: Adapter | None) -> None:
         self.engine = engine
-        self.folded = engine.fold_weights(adapter)
+        base = engine.folded
+        self.weights = (
+            Decodable(base, base, {})
+            if adapter is None
+            else Decodable(engine.fold_weights(adapter), base, adapter.fold_factors(engine.weights))
+        )
 
     def sample(
         self, prompts: Sequence[Sequence[int]], params: SamplingParams | Sequence[SamplingParams], *, topk: int = 0
@@ -187,7 +198,7 @@ class Sampler:
         """Return replies in the order of the prompts, `num_samples` for each; see `sampling.sample`."""
         of_each = [params] * len(prompts) if isinstance(params, SamplingParams) else params
         with one_thread():
-            return sample(self.folded, self.engine.shape, self.engine.tokenizer, prompts, of_each, topk=topk)
+            return sample(self.weights, self.engine.shape, self.engine.tokenizer, prompts, of_each, topk=topk)
 
     def logprobs(self, prompt: Sequence[int], *, topk: int = 0, targets: Integers | None = None) -> Scored:
         """Return the log-probability of each token of a prompt; with `topk`, of the most probable ones as well.
@@ -196,7 +207,7 @@ class Sampler:
         """
         states = self._hidden_states(prompt)
         with one_thread():
-            logprobs = log_softmax(states[:-1] @ self.folded.unembedding)
+            logprobs = log_softmax(states[:-1] @ self.weights.merged.unembedding)
         prompt_logprobs = np.take_along_axis(logprobs, np.asarray(prompt, np.int64)[1:, None], axis=1)[:, 0]
         scored = np.concatenate([np.full(1, np.nan, prompt_logprobs.dtype), prompt_logprobs])
         of_targets = None if targets is None else self._of_targets(logprobs, targets)
@@ -216,7 +227,7 @@ class Sampler:
         """Return the last hidden states of a prompt: (tokens, width)."""
         check_prompt(prompt, self.engine.shape, room=0)
         with one_thread():
-            states: Floats = forward(self.folded, self.engine.shape, np.array([list(prompt)], np.int64)).states
+            states: Floats = forward(self.weights.merged, self.engine.shape, np.array([list(prompt)], np.int64)).states
         if not np.isfinite(states).all():
             raise NotFinite("the weights are not finite: no prompt can be scored or embedded with them")
         return states

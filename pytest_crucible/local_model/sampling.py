@@ -1,6 +1,6 @@
 """Replies of a model to prompts: many at once, and each the same as if it were sampled alone.
 
-    replies = sample(folded, shape, tokenizer, prompts, params)      # prompt by prompt, `num_samples` replies each
+    replies = sample(weights, shape, tokenizer, prompts, params)      # prompt by prompt, `num_samples` replies each
 
 The random numbers of a reply depend on the seed, the prompt and the number of the sample among those of its prompt, and on
 nothing else: neither on the other prompts nor on their order. Different prompts get independent numbers; two models that
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from pytest_crucible.local_model.config import Floats, Integers, Shape
 from pytest_crucible.local_model.decoding import (
+    Decodable,
     Decoder,
     Narrowing,
     Prefilled,
@@ -110,8 +111,9 @@ class Sampled:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reply:
-    """One requested reply: its prompt, the number of the sample for that prompt, and who gets it."""
+    """One requested reply: its weights, its prompt, the number of the sample for that prompt, and who gets it."""
 
+    weights: Decodable
     prompt: list[int]
     params: SamplingParams
     number: int
@@ -124,6 +126,10 @@ class Reply:
     @property
     def positions(self) -> int:
         return len(self.prompt) + self.limit
+
+    def begins_as(self, other: Reply) -> bool:
+        """Return whether both continue one prompt with the same weights, so that it is read once."""
+        return self.weights is other.weights and self.prompt == other.prompt
 
     @property
     def is_abandoned(self) -> bool:
@@ -164,7 +170,7 @@ class _Row:
 
 
 def sample(
-    folded: Folded,
+    weights: Decodable,
     shape: Shape,
     tokenizer: Tokenizer,
     prompts: Sequence[Sequence[int]],
@@ -185,9 +191,9 @@ def sample(
     requests = [
         reply
         for prompt, own in zip(prompts, params, strict=True)
-        for reply in request_replies(prompt, own, shape, topk)
+        for reply in request_replies(weights, prompt, own, shape, topk)
     ]
-    batch = Batch(folded, shape, tokenizer, slots)
+    batch = Batch(weights.base, shape, tokenizer, slots)
     # By length and content, so that equal prompts become neighbours and are read once.
     batch.add(sorted(requests, key=lambda request: (len(request.prompt), request.prompt)))
     replies: dict[int, Sampled] = {}
@@ -233,14 +239,19 @@ def _limit(prompt: Sequence[int], params: SamplingParams, shape: Shape) -> int:
 
 
 def request_replies(
-    prompt: Sequence[int], params: SamplingParams, shape: Shape, topk: int = 0, owner: Any = None
+    weights: Decodable,
+    prompt: Sequence[int],
+    params: SamplingParams,
+    shape: Shape,
+    topk: int = 0,
+    owner: Any = None,
 ) -> list[Reply]:
     """Return the requests of a prompt, as many as `num_samples`. Raises ValueError as `check_request` does."""
     check_request(prompt, params, shape)
     # Samples of one prompt share the seed; their numbers tell their streams apart.
     seed = secrets.randbits(63) if params.seed is None else params.seed
     tokens, limit = list(prompt), _limit(prompt, params, shape)
-    return [Reply(tokens, params, number, seed, topk, limit, owner) for number in range(params.num_samples)]
+    return [Reply(weights, tokens, params, number, seed, topk, limit, owner) for number in range(params.num_samples)]
 
 
 Submit: TypeAlias = Callable[[Callable[[], Prefilled]], "Future[Prefilled]"]
@@ -255,24 +266,25 @@ class _Paused:
 
 
 class Batch:
-    """Rows of one model that are decoded together, and requests that wait for a slot: they join and leave at each token.
+    """Rows that are decoded together, and requests that wait for a slot: they join and leave at each token.
 
-    Clients have equal shares of the slots. Where all are taken, rows of the client with the most pause for another one's.
+    All are of one base, with adapters of their own. Clients have equal shares of the slots. Where all are taken, rows of the client
+    with the most pause for another one's.
     """
 
     def __init__(
-        self, folded: Folded, shape: Shape, tokenizer: Tokenizer, slots: int = SLOTS, submit: Submit | None = None
+        self, base: Folded, shape: Shape, tokenizer: Tokenizer, slots: int = SLOTS, submit: Submit | None = None
     ) -> None:
         """Make an empty batch of at most so many rows. `submit` reads prompts beside; without it `fill` reads them."""
-        self.folded, self.shape, self.tokenizer, self.most = folded, shape, tokenizer, slots
-        self.decoder = Decoder(folded, shape)
+        self.shape, self.tokenizer, self.most = shape, tokenizer, slots
+        self.decoder = Decoder(base, shape)
         self.rows: list[_Row] = []
         self._waiting: dict[Hashable, deque[Reply | _Paused]] = {}
         self._reading: deque[tuple[Reply, Hashable, Future[Prefilled]]] = deque()
         self._submit = submit
-        self._last_read: tuple[list[int], Future[Prefilled]] | None = None
+        self._last_read: tuple[Reply, Future[Prefilled]] | None = None
         self._ended: list[Ended] = []
-        self.logits = np.empty((0, shape.vocabulary), folded.embedding.dtype)
+        self.logits = np.empty((0, shape.vocabulary), base.embedding.dtype)
         self.narrowing = Narrowing(np.empty(0), np.empty(0, np.int64), np.empty(0))
 
     @property
@@ -339,8 +351,8 @@ class Batch:
     def _is_reading(self, client: Hashable) -> bool:
         """Return whether a prompt of a client is read, so that its next one waits: the others' come between."""
         entry = self._waiting[client][0]
-        in_progress = [request.prompt for request, own, _ in self._reading if own == client]
-        return isinstance(entry, Reply) and bool(in_progress) and in_progress[-1] != entry.prompt
+        in_progress = [request for request, own, _ in self._reading if own == client]
+        return isinstance(entry, Reply) and bool(in_progress) and not entry.begins_as(in_progress[-1])
 
     def _drop_abandoned(self) -> None:
         for client, waiting in tuple(self._waiting.items()):
@@ -400,13 +412,14 @@ class Batch:
         if isinstance(entry, _Paused):
             self._place(entry.row, entry.state)
         else:
-            self._reading.append((entry, client, self._read(entry.prompt)))
+            self._reading.append((entry, client, self._read(entry)))
             if self._submit is None:
                 self._join(*self._reading.pop())
 
-    def _read(self, prompt: list[int]) -> Future[Prefilled]:
-        if self._last_read is None or self._last_read[0] != prompt:
-            self._last_read = prompt, (self._submit or _call)(lambda: prefill(self.folded, self.shape, prompt))
+    def _read(self, request: Reply) -> Future[Prefilled]:
+        if self._last_read is None or not request.begins_as(self._last_read[0]):
+            reading = (self._submit or _call)(lambda: prefill(request.weights, self.shape, request.prompt))
+            self._last_read = request, reading
         return self._last_read[1]
 
     def _join(self, request: Reply, client: Hashable, reading: Future[Prefilled]) -> None:

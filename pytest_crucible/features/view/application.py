@@ -7,6 +7,7 @@ from pathlib import Path
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -21,6 +22,7 @@ from pytest_crucible.features.view.site import Site
 from pytest_crucible.report.html import HERE as REPORT_ASSETS
 
 ASSETS = Path(__file__).parent / "assets"
+COMPRESSED = (Middleware(GZipMiddleware),)
 
 
 def make_application(site: Site) -> Starlette:
@@ -53,8 +55,8 @@ def make_application(site: Site) -> Starlette:
         # A tag may have slashes.
         Route("/runs/tag:{tag:path}", run.tagged_page),
         # The style of reports is that of the pages, which add their own.
-        Mount("/assets/report", StaticFiles(directory=REPORT_ASSETS)),
-        Mount("/assets", StaticFiles(directory=ASSETS)),
+        Mount("/assets/report", StaticFiles(directory=REPORT_ASSETS), middleware=COMPRESSED),
+        Mount("/assets", StaticFiles(directory=ASSETS), middleware=COMPRESSED),
     ]
     guards = [Middleware(Access, token=site.token, hosts=site.hosts), Middleware(Failures, site=site)]
     application = Starlette(routes=routes, middleware=guards, exception_handlers={HTTPException: show_failure})

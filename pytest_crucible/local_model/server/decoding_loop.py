@@ -1,6 +1,7 @@
 """Sampling in a thread of its own: requests of all clients join at the next token, and leave at their last.
 
-Each model has a batch, and another one for long prompts, whose rows would slow down short ones. The batch that has had the least
+Each base model has a batch, with rows of all adapters on it, and another one for long prompts, whose rows would slow down short
+ones. The batch that has had the least
 time is next, so that a short reply ends beside a neighbour's many long ones. Prompts are read in a thread beside: one after the
 other, and whole, since a matrix library rounds the products of a part differently.
 """
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 
 from pytest_crucible.local_model.decoding import Prefilled
-from pytest_crucible.local_model.engine import Sampler
+from pytest_crucible.local_model.engine import Engine, Sampler
 from pytest_crucible.local_model.sampling import Batch, Ended, Reply, Sampled, SamplingParams, request_replies
 from pytest_crucible.local_model.server.transport import Refusal
 from pytest_crucible.local_model.training import one_thread
@@ -50,7 +51,7 @@ class _Request:
 class _Lane:
     """A batch, and the seconds that it has had."""
 
-    key: tuple[Sampler, bool]
+    key: tuple[Engine, bool]
     batch: Batch
     used_s: float
 
@@ -62,7 +63,7 @@ class DecodingLoop:
         self._loop = asyncio.get_running_loop()
         self._changed = threading.Condition()
         self._new: list[_Request] = []
-        self._lanes: dict[tuple[Sampler, bool], _Lane] = {}
+        self._lanes: dict[tuple[Engine, bool], _Lane] = {}
         self._is_stopped = False
         self._reader = ThreadPoolExecutor(1, "embedded-model-reader")
         # A daemon: a computation that does not end must not keep the process.
@@ -118,21 +119,21 @@ class DecodingLoop:
 
     def _take_in(self, request: _Request) -> None:
         try:
-            sampler, answer = request.sampler, request.answer
-            shape = sampler.engine.shape
-            replies = request_replies(request.prompt, request.params, shape, request.topk, answer)
+            weights, engine = request.sampler.weights, request.sampler.engine
+            replies = request_replies(
+                weights, request.prompt, request.params, engine.shape, request.topk, request.answer
+            )
         except Exception as error:
             self._deliver(request.answer, error)
         else:
-            self._lane(sampler, is_long=replies[0].positions > LONG).batch.add(replies, request.client)
+            self._lane(engine, is_long=replies[0].positions > LONG).batch.add(replies, request.client)
 
-    def _lane(self, sampler: Sampler, *, is_long: bool) -> _Lane:
-        key = sampler, is_long
+    def _lane(self, engine: Engine, *, is_long: bool) -> _Lane:
+        key = engine, is_long
         if key not in self._lanes:
-            engine = sampler.engine
             # What others have had before does not count.
             used_s = min((lane.used_s for lane in self._lanes.values()), default=0.0)
-            batch = Batch(sampler.folded, engine.shape, engine.tokenizer, submit=self._read)
+            batch = Batch(engine.folded, engine.shape, engine.tokenizer, submit=self._read)
             self._lanes[key] = _Lane(key, batch, used_s)
         return self._lanes[key]
 

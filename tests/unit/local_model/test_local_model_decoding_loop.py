@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import pytest_asyncio
-from tiny_model import SHA256, SHAPE, TOKENIZER, tiny_engine, tiny_weights
+from tiny_model import SHA256, SHAPE, TOKENIZER, adapted_sampler, tiny_engine, tiny_weights
 
 from pytest_crucible.local_model import sampling
 from pytest_crucible.local_model.decoding import Decoder
@@ -29,7 +29,8 @@ ENDLESS = SamplingParams(max_tokens=30, seed=3, stop=())
 def samplers() -> list[Sampler]:
     engine = tiny_engine()
     other = {name: matrix * np.float32(1.1) for name, matrix in engine.weights.items()}
-    return [engine.sampler(), Engine(TOKENIZER, SHAPE, other, SHA256).sampler()]
+    adapted = [adapted_sampler(engine, 4), adapted_sampler(engine, 8, seed=1, train_mlp=False)]
+    return [engine.sampler(), Engine(TOKENIZER, SHAPE, other, SHA256).sampler(), *adapted]
 
 
 @pytest_asyncio.fixture
@@ -88,6 +89,24 @@ async def test_a_short_reply_does_not_wait_for_a_neighbours_long_ones(decoding, 
     await long
 
 
+async def test_adapters_on_one_base_are_decoded_together(samplers):
+    base, _, *adapted = samplers
+    batch = Batch(base.engine.folded, SHAPE, TOKENIZER)
+    of_each = dict(enumerate([base, *adapted]))
+    for number, sampler in of_each.items():
+        batch.add(request_replies(sampler.weights, [1, 2, 3], ENDLESS, SHAPE, owner=number))
+    batch.fill()
+    rows = len(batch.rows)
+    replies = []
+    while batch.fill():
+        replies += batch.step()
+
+    assert rows == 3
+    assert len({reply.text for _, reply in replies}) == 3
+    for request, reply in replies:
+        assert [reply] == of_each[request.owner].sample([[1, 2, 3]], ENDLESS)
+
+
 async def test_who_leaves_frees_the_rows_at_the_next_token(decoding, samplers):
     tokens: list[int] = []
     endless = replace(ENDLESS, max_tokens=150, num_samples=64, watch=lambda number, token: tokens.append(number))
@@ -137,9 +156,9 @@ async def test_a_reply_that_fails_at_a_token_fails_alone(decoding, samplers, par
 
 
 async def test_a_batch_that_fails_reports_each_request_once_and_can_be_used_again(samplers, monkeypatch):
-    batch = Batch(samplers[0].folded, SHAPE, TOKENIZER)
+    batch = Batch(samplers[0].engine.folded, SHAPE, TOKENIZER)
     requests = [
-        request_replies([5, number], replace(ENDLESS, max_tokens=number), SHAPE, owner=number)[0]
+        request_replies(samplers[0].weights, [5, number], replace(ENDLESS, max_tokens=number), SHAPE, owner=number)[0]
         for number in (1, 2, 3)
     ]
     batch.add(requests)
@@ -168,14 +187,14 @@ async def test_after_the_stop_no_token_is_added(decoding, samplers):
 
 
 async def test_clients_have_equal_shares_of_the_slots(samplers):
-    batch = Batch(samplers[0].folded, SHAPE, TOKENIZER, slots=8)
-    batch.add(request_replies([1, 2, 3], replace(ENDLESS, num_samples=20), SHAPE), "large")
+    batch = Batch(samplers[0].engine.folded, SHAPE, TOKENIZER, slots=8)
+    batch.add(request_replies(samplers[0].weights, [1, 2, 3], replace(ENDLESS, num_samples=20), SHAPE), "large")
     batch.fill()
     batch.step()
     assert [row.client for row in batch.rows] == ["large"] * 8
 
-    batch.add(request_replies([4], replace(ENDLESS, num_samples=2), SHAPE), "small")
-    batch.add(request_replies([5], replace(ENDLESS, num_samples=6), SHAPE), "middle")
+    batch.add(request_replies(samplers[0].weights, [4], replace(ENDLESS, num_samples=2), SHAPE), "small")
+    batch.add(request_replies(samplers[0].weights, [5], replace(ENDLESS, num_samples=6), SHAPE), "middle")
     batch.fill()
 
     shares = [sum(row.client == client for row in batch.rows) for client in ("large", "small", "middle")]
@@ -184,8 +203,8 @@ async def test_clients_have_equal_shares_of_the_slots(samplers):
 
 async def test_long_rows_do_not_take_more_memory_than_short_ones(samplers, monkeypatch):
     monkeypatch.setattr(sampling, "_POSITIONS", 300)
-    batch = Batch(samplers[0].folded, SHAPE, TOKENIZER)
-    batch.add(request_replies(list(range(100)), replace(ENDLESS, num_samples=5), SHAPE))
+    batch = Batch(samplers[0].engine.folded, SHAPE, TOKENIZER)
+    batch.add(request_replies(samplers[0].weights, list(range(100)), replace(ENDLESS, num_samples=5), SHAPE))
 
     batch.fill()
 

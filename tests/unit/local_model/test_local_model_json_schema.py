@@ -190,6 +190,7 @@ def test_numbers_keep_their_bounds(kind, first, second, exclusive, seed):
             ["0.000000001", "1", "1.0", "0.5"],
             ["0", "0.0", "1.1"],
         ),
+        ({"type": "number", "minimum": 1e-10, "maximum": 1}, ["0.000000001", "1"], ["0", "0.000000000"]),
         ({"type": "string", "pattern": "^[A-Z]{2}-\\d+$"}, ['"AB-1"', '"ZZ-042"'], ['"A-1"', '"AB-"', '"ab-1"']),
         ({"type": "string", "pattern": "^[+-]-[a-c-]$"}, ['"+-b"', '"---"'], ['"+-d"', '"a-b"']),
         ({"type": "string", "pattern": "b|^c$"}, ['"abc"', '"b"', '"c"'], ['"ac"', '""']),

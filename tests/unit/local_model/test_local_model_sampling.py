@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny_model import SHA256, SHAPE, TOKENIZER, tiny_engine, tiny_weights
+from tiny_model import SHA256, SHAPE, TOKENIZER, adapted_sampler, tiny_engine, tiny_weights
 
 from pytest_crucible.local_model import sampling
 from pytest_crucible.local_model.decoding import Narrowing, choose, log_softmax, most_probable, prefill
@@ -24,9 +24,9 @@ PROMPTS = [RANDOM.integers(0, SHAPE.vocabulary - 2, length).tolist() for length 
 ENDLESS = SamplingParams(max_tokens=24, seed=11, stop=())
 
 
-@pytest.fixture(scope="module")
-def sampler() -> Sampler:
-    return tiny_engine().sampler()
+@pytest.fixture(scope="module", params=["base", "adapter"])
+def sampler(request) -> Sampler:
+    return tiny_engine().sampler() if request.param == "base" else adapted_sampler(tiny_engine(), rank=4)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def test_logprobs_are_those_of_reading_the_whole_text(sampler, replies):
 def test_a_reply_does_not_depend_on_how_many_are_decoded_together(sampler, replies, slots):
     params = [ENDLESS] * len(PROMPTS)
 
-    again = sample(sampler.folded, SHAPE, TOKENIZER, PROMPTS, params, slots=slots)
+    again = sample(sampler.weights, SHAPE, TOKENIZER, PROMPTS, params, slots=slots)
 
     assert again == replies
 

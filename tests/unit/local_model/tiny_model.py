@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from base_model.gradients import initial_weights
+from pytest_crucible.local_model.checkpoints import Adapter, LoraSpec
 from pytest_crucible.local_model.config import Datum, Shape, Weights
-from pytest_crucible.local_model.engine import Engine
+from pytest_crucible.local_model.engine import Engine, Sampler
 from pytest_crucible.local_model.tokens import Tokenizer
 
 MERGES = tuple((32, letter) for letter in range(97, 117)) + tuple((letter, 101) for letter in range(97, 117))
@@ -31,6 +32,17 @@ def tiny_weights(shape: Shape = SHAPE, seed: int = 0, dtype: type[np.floating] =
 
 def tiny_engine(seed: int = 0) -> Engine:
     return Engine(TOKENIZER, SHAPE, tiny_weights(seed=seed), SHA256)
+
+
+def adapted_sampler(engine: Engine, rank: int, seed: int = 0, **parts: bool) -> Sampler:
+    """Weights with a random adapter, which changes the `parts` of LoraSpec."""
+    adapter = Adapter.initial(LoraSpec(rank=rank, seed=seed, **parts), SHAPE)
+    random = np.random.default_rng(seed)
+    factors = {
+        name: random.normal(0, 0.05, item.shape).astype(np.float32) if name.endswith(".B") else item
+        for name, item in adapter.factors.items()
+    }
+    return Sampler(engine, Adapter(adapter.spec, factors))
 
 
 def tiny_data(count: int = 3, seed: int = 0, length: int = 20) -> list[Datum]:

@@ -112,6 +112,26 @@ def test_a_lost_version_is_counted_and_a_failed_one_has_the_worst_value():
     assert failed.rows[0].cells[-1] == "+0.80"
 
 
+def test_a_failed_version_has_the_worst_value_of_its_metric():
+    explanation = explanation_of()
+    arm = ArmScores(whole=outcomes(explanation, 0), versions=outcomes(explanation, 1, failed=(0b1110,)))
+    place = explanation.sets.masks.index(0b1110)
+
+    for direction, worst in (("higher", 0.0), ("lower", 1.0)):
+        assert arm.table(explanation, 0, replace(FACTS, direction=direction))[place, 0] == worst
+
+
+def test_what_a_budget_or_a_deadline_cut_off_is_missing_and_not_lost():
+    explanation = explanation_of()
+    versions = outcomes(explanation, 1, lost=(0b1110, 0b1101, 0b1011))
+    reasons = ("error", "budget", "deadline")
+    lost = [replace(loss, reason=reason) for loss, reason in zip(versions.lost, reasons, strict=True)]
+    arm = ArmScores(whole=outcomes(explanation, 0), versions=replace(versions, lost=lost))
+    [table] = metric_tables(explanation, ["v2"], explain_metrics(explanation, 0, [arm], [FACTS])[0])
+
+    assert table.title.endswith("; 13 of 16 requests, 1 lost, 2 missing")
+
+
 def test_versions_and_json_have_every_score():
     explanation = explanation_of(2)
     replies = [{(number, 0): f"reply {number} " + "x" * 400 for number in range(4)}]

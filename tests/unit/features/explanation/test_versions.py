@@ -50,6 +50,8 @@ def test_later_requests_leave_out_the_same_text_and_no_reply_of_the_model():
     later = [
         *MESSAGES,
         {"role": "assistant", "content": "I read second."},
+        # Shortened by the test.
+        {"role": "assistant", "content": "read second."},
         {"role": "user", "content": "You said: I read second. Is second right?"},
     ]
 
@@ -57,6 +59,7 @@ def test_later_requests_leave_out_the_same_text_and_no_reply_of_the_model():
         "Rule.",
         "first\n\nthird",
         "I read second.",
+        "read second.",
         "You said: I read second. Is  right?",
     ]
 

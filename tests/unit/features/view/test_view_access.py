@@ -207,3 +207,12 @@ def test_another_start_has_another_token_and_cookie(store, client):
 
 def _cookies(client):
     return "; ".join(f"{name}={value}" for name, value in client.cookies.items())
+
+
+@pytest.mark.parametrize("address", ["/assets/view.js", "/assets/report/page.css"])
+def test_assets_are_sent_compressed(client, address):
+    plain, compressed = (client.get(address, headers={"accept-encoding": each}) for each in ("identity", "gzip"))
+
+    assert compressed.headers["content-encoding"] == "gzip"
+    assert int(compressed.headers["content-length"]) < int(plain.headers["content-length"]) / 2
+    assert compressed.text == plain.text
