@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from pytest_crucible.importers import (
     tables,
 )
 from pytest_crucible.importers.metric_facts import with_our_names
+from pytest_crucible.importers.packed_rows import PackedRows, RowColumns, map_rows
 from pytest_crucible.importers.pytest_bags import PytestBags
 from pytest_crucible.importers.record_readers import RECORD_READERS
 from pytest_crucible.importers.results import (
@@ -33,7 +34,8 @@ from pytest_crucible.importers.results import (
     Results,
     Row,
     Source,
-    with_text_lost,
+    mostly_numbers,
+    not_a_number,
 )
 from pytest_crucible.importers.sources import QUERY, foreign_name, open_query, open_source
 from pytest_crucible.records.errors import SpecError, suggest
@@ -161,51 +163,83 @@ def _recognises(name: str, reader: Reader, source: Source) -> bool:
 
 def _check_types(results: Results) -> None:
     """Raise TypeError for a name, a repeat or a score of the wrong type: a file may contain anything."""
-    named = {results.task, results.arm, *(row.sample for row in results.rows)}
-    named |= {metric for row in results.rows for metric in (*row.scores, *row.lost)}
-    named |= {row.group for row in results.rows if row.group is not None}
+    columns = RowColumns.of(results.rows)
+    named = {results.task, results.arm, *columns.samples, *columns.metrics}
+    named |= {group for group in columns.groups if group is not None}
     for name in named:
         if not (isinstance(name, str) and _NO_TEXT.isdisjoint(name)):
             raise TypeError(f"{name!r:.40} is not a name")
-    for row in results.rows:
+    # The readers that pack rows make the metadata themselves.
+    for row in () if isinstance(results.rows, PackedRows) else results.rows:
         if not isinstance(row.metadata, Mapping):
             raise TypeError(f"{row.metadata!r:.40} is not the metadata of a sample")
-        if not isinstance(row.repeat, int) or row.repeat < 0:
-            raise TypeError(f"{row.repeat!r:.40} is not the number of a repeat")
-        for value in row.scores.values():
-            if value is not None and not (isinstance(value, str) or math.isfinite(value)):
-                raise TypeError(f"{value!r:.40} is not a score")
+    for repeat in columns.repeats:
+        if not isinstance(repeat, int) or repeat < 0:
+            raise TypeError(f"{repeat!r:.40} is not the number of a repeat")
+    for value in (value for name in columns.scores for value in columns.values(name)):
+        if value is not None and not (isinstance(value, str) or math.isfinite(value)):
+            raise TypeError(f"{value!r:.40} is not a score")
 
 
 def _check(path: Path, results: Sequence[Results]) -> None:
     """Raise SpecError for a file without scores, with two rows of one sample in one repeat, or with incomplete groups."""
     for arm in results:
-        counts = Counter((row.sample, row.repeat) for row in arm.rows)
-        twice = [sample for (sample, _), count in counts.items() if count > 1]
+        columns = RowColumns.of(arm.rows)
+        twice = _repeated_samples(columns)
         if twice:
             raise SpecError(
                 f"{path} has sample {twice[0]!r} of {arm.arm!r} twice in one repeat "
                 f"({quantity(len(twice), 'sample')} repeated): ids must be unique"
             )
-        _check_groups(path, arm)
+        _check_groups(path, arm.arm, columns)
     if not any(map(_has_scores, results)):
         raise NoSampleScoresError(
             f"{path} has only aggregate scores; scores of single samples are needed: log the samples too"
         )
 
 
-def _check_groups(path: Path, arm: Results) -> None:
+def _repeated_samples(columns: RowColumns) -> list[str]:
+    """Return the sample of each unit that has several rows."""
+    if not columns.has_repeated_units():
+        return []
+    counts = Counter(zip(columns.samples, columns.repeats, strict=True))
+    return [sample for (sample, _), count in counts.items() if count > 1]
+
+
+def _check_groups(path: Path, arm: str, columns: RowColumns) -> None:
     """Raise SpecError for a group that only some samples have: without it, the others' groups could not be used."""
-    without = [row.sample for row in arm.rows if not row.group]
-    if without and len(without) < len(arm.rows):
+    without = columns.groups.count(None) + columns.groups.count("")
+    if 0 < without < len(columns.groups):
+        first = next(sample for sample, group in zip(columns.samples, columns.groups, strict=True) if not group)
         raise SpecError(
-            f"{path} has no group for sample {without[0]!r} of {arm.arm!r} ({quantity(len(without), 'row')} of "
-            f"{len(arm.rows):,}), but others have one: give it to all samples or to none"
+            f"{path} has no group for sample {first!r} of {arm!r} ({quantity(without, 'row')} of "
+            f"{len(columns.groups):,}), but others have one: give it to all samples or to none"
         )
 
 
 def _has_scores(results: Results) -> bool:
-    return any(row.scores or row.lost for row in results.rows)
+    columns = RowColumns.of(results.rows)
+    return bool(columns.scores or columns.lost)
+
+
+def with_text_lost(results: Sequence[Results]) -> list[Results]:
+    """Return the results of a file; of its metrics that are mostly numbers, text is a lost value."""
+    columns = [RowColumns.of(arm.rows) for arm in results]
+    names = dict.fromkeys(name for of_arm in columns for name in of_arm.scores)
+    values = {name: [value for of_arm in columns for value in of_arm.values(name)] for name in names}
+    with_text = {name for name, cells in values.items() if any(isinstance(cell, str) for cell in cells)}
+    numeric = {name for name in with_text if mostly_numbers(values[name])}
+    if not numeric:
+        return [*results]
+    return [replace(arm, rows=map_rows(arm.rows, lambda row: _without_text(row, numeric))) for arm in results]
+
+
+def _without_text(row: Row, numeric: Set[str]) -> Row:
+    texts = {name: value for name, value in row.scores.items() if name in numeric and isinstance(value, str)}
+    if not texts:
+        return row
+    scores = {name: value for name, value in row.scores.items() if name not in texts}
+    return replace(row, scores=scores, lost={**row.lost, **{name: not_a_number(text) for name, text in texts.items()}})
 
 
 def with_groups(results: Sequence[Results], key: str) -> list[Results]:

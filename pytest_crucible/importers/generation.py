@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from pytest_crucible.records import Reply
@@ -67,6 +68,12 @@ _SETTINGS = frozenset(
 )
 
 
+@lru_cache(maxsize=1024)
+def _is_setting(name: str) -> bool:
+    """Return whether a name is that of a generation setting. All rows of a file have the same few."""
+    return name.replace("_", "").lower() in _SETTINGS
+
+
 def generation_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a configuration has of generation settings, without empty ones.
 
@@ -76,7 +83,7 @@ def generation_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {
         str(name): value
         for name, value in settings.items()
-        if str(name).replace("_", "").lower() in _SETTINGS and value not in (None, [], {}, "")
+        if _is_setting(str(name)) and value not in (None, [], {}, "")
     }
 
 

@@ -10,6 +10,7 @@ from itertools import takewhile
 from typing import Any
 
 from pytest_crucible.importers.generation import finish_of, first_end, generation_settings
+from pytest_crucible.importers.packed_rows import RowColumns
 from pytest_crucible.importers.results import (
     Call,
     NoSampleScoresError,
@@ -19,7 +20,6 @@ from pytest_crucible.importers.results import (
     Source,
     mostly_numbers,
     split_values,
-    values_by_metric,
 )
 from pytest_crucible.records import MetricFacts, Reply, Value
 from pytest_crucible.records.errors import SpecError
@@ -342,7 +342,9 @@ def _inspect_left_out(samples: Sequence[Mapping[str, Any]], rows: Sequence[Row],
     logged = [pair for sample in samples for pair in _values(sample.get("scores") or {})]
     for name in dict.fromkeys(name for name, value in logged if isinstance(value, list | dict)):
         yield f"metric {name!r} of {log} has lists as values, left out"
-    for name, values in values_by_metric(rows).items():
+    columns = RowColumns.of(rows)
+    for name in columns.scores:
+        values = columns.values(name)
         if any(isinstance(value, str) for value in values) and not mostly_numbers(values):
             yield f"metric {name!r} of {log} has text as values, left out"
 

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from pytest_crucible.importers.generation import as_messages, generation_settings
+from pytest_crucible.importers.large_files import RereadRows
 from pytest_crucible.importers.metric_facts import facts_by_name, is_known
+from pytest_crucible.importers.packed_rows import PackedRows, RowColumns
 from pytest_crucible.importers.results import NoSampleScoresError, ParsedFile, Results, Row, Source
 from pytest_crucible.importers.sources import open_source
 from pytest_crucible.records import MetricFacts, Reply
@@ -116,13 +118,35 @@ def _lm_eval_results(source: Source, harness: _ResultsFile) -> Results:
     match = _FILE.fullmatch(source.path.name)
     # A copy under another name does not tell its task: two copies can be compared.
     task = match["task"] if match else str((source.rows or [(0, {})])[0][1].get("task_name") or "lm-eval")
-    rows: dict[str, Row] = {}
     of_task = {"num_fewshot": harness.examples[task]} if task in harness.examples else {}
-    settings: dict[str, Mapping[str, Any]] = {}
+    rows = _join_filters(source, {**of_task, **harness.settings})
+    return Results(
+        task=task,
+        arm=harness.arm,
+        rows=rows,
+        facts=_lm_eval_facts(RowColumns.of(rows).metrics, harness.higher.get(task, {})),
+        weights=harness.weights,
+        # Never empty: without a template, prompts are equal too.
+        template=f"template {harness.template}",
+    )
+
+
+def _join_filters(source: Source, settings: Mapping[str, Any]) -> Sequence[Row]:
+    """Return a row for each sample, with the scores of all filters."""
+    if isinstance(source.rows, RereadRows):
+        packed = PackedRows(
+            lambda with_replies: (
+                _lm_eval_row(sample, settings, with_reply=with_replies) for _, sample in source.rows or ()
+            )
+        )
+        if len(set(packed.columns.samples)) == len(packed):
+            return packed
+    rows: dict[str, Row] = {}
+    equal_settings: dict[str, Mapping[str, Any]] = {}
     for line, sample in source.rows or ():
-        row = _lm_eval_row(sample, {**of_task, **harness.settings})
-        # Equal in nearly all rows, of which there may be a million: each keeps the same mapping.
-        row = replace(row, parameters=settings.setdefault(repr(row.parameters), row.parameters))
+        row = _lm_eval_row(sample, settings)
+        # Equal in nearly all rows, of which there may be many: each keeps the same mapping.
+        row = replace(row, parameters=equal_settings.setdefault(repr(row.parameters), row.parameters))
         earlier = rows.get(row.sample, row)
         if earlier is not row and {*row.scores, *row.lost} & {*earlier.scores, *earlier.lost}:
             raise SpecError(
@@ -130,18 +154,10 @@ def _lm_eval_results(source: Source, harness: _ResultsFile) -> Results:
             )
         scores, lost = {**earlier.scores, **row.scores}, {**earlier.lost, **row.lost}
         rows[row.sample] = replace(earlier, scores=scores, lost=lost)
-    return Results(
-        task=task,
-        arm=harness.arm,
-        rows=list(rows.values()),
-        facts=_lm_eval_facts(rows.values(), harness.higher.get(task, {})),
-        weights=harness.weights,
-        # Never empty: without a template, prompts are equal too.
-        template=f"template {harness.template}",
-    )
+    return list(rows.values())
 
 
-def _lm_eval_row(sample: Mapping[str, Any], settings: Mapping[str, Any]) -> Row:
+def _lm_eval_row(sample: Mapping[str, Any], settings: Mapping[str, Any], *, with_reply: bool = True) -> Row:
     by_filter = "" if sample.get("filter", "none") == "none" else f".{sample['filter']}"
     values = {
         _lm_eval_name(name, sample) + by_filter: value
@@ -152,7 +168,7 @@ def _lm_eval_row(sample: Mapping[str, Any], settings: Mapping[str, Any]) -> Row:
         sample=str(sample["doc_id"]),
         scores={name: value for name, value in values.items() if math.isfinite(value)},
         lost={name: f"the value is {value}" for name, value in values.items() if not math.isfinite(value)},
-        reply=Reply(text=_lm_eval_text(sample["filtered_resps"])),
+        reply=Reply(text=_lm_eval_text(sample["filtered_resps"])) if with_reply else None,
         input=sample.get("doc"),
         expected=sample.get("target"),
         **_lm_eval_request(sample, settings),
@@ -231,13 +247,13 @@ def _lm_eval_text(resps: Sequence[Any]) -> str:
     return first if isinstance(first, str) and len(resps) == 1 else json.dumps(resps)
 
 
-def _lm_eval_facts(rows: Iterable[Row], higher: Mapping[str, bool]) -> dict[str, MetricFacts]:
+def _lm_eval_facts(metrics: Iterable[str], higher: Mapping[str, bool]) -> dict[str, MetricFacts]:
     """Return facts with the direction that the task declares, or else that of the metric's name without its filter.
 
     Tasks do not declare ranges.
     """
     facts: dict[str, MetricFacts] = {}
-    for name in dict.fromkeys(name for row in rows for name in (*row.scores, *row.lost)):
+    for name in metrics:
         plain = name.partition(".")[0]
         if plain in higher or is_known(plain):
             by_name = facts_by_name(plain)

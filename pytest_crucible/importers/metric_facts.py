@@ -12,6 +12,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TypeVar
 
+from pytest_crucible.importers.packed_rows import RowColumns, map_rows
 from pytest_crucible.importers.results import Results
 from pytest_crucible.records import Direction, Kind, MetricFacts, Value
 from pytest_crucible.records.errors import SpecError
@@ -105,13 +106,9 @@ def _agreed_facts(of: Sequence[Results]) -> dict[str, MetricFacts]:
 
 def _values(of: Iterable[Results]) -> dict[str, list[Value]]:
     values: dict[str, list[Value]] = {}
-    for row in (row for arm in of for row in arm.rows):
-        for name, value in row.scores.items():
-            values.setdefault(name, [])
-            if value is not None:
-                values[name].append(value)
-        for name in row.lost:
-            values.setdefault(name, [])
+    for columns in (RowColumns.of(arm.rows) for arm in of):
+        for name in columns.metrics:
+            values.setdefault(name, []).extend(value for value in columns.values(name) if value is not None)
     return values
 
 
@@ -162,7 +159,7 @@ _OTHER = re.compile(r"[^\w.\-]+")
 
 def with_our_names(results: Results) -> Results:
     """Return the results with other characters in metric names replaced by `_`. Raises SpecError if two names become one."""
-    names = {name for row in results.rows for name in (*row.scores, *row.lost)} | set(results.facts)
+    names = {*RowColumns.of(results.rows).metrics, *results.facts}
     ours = {name: spelling(name) for name in names}
     if all(name == our_name for name, our_name in ours.items()):
         return results
@@ -170,9 +167,10 @@ def with_our_names(results: Results) -> Results:
     if twice:
         same = " and ".join(sorted(repr(name) for name, our_name in ours.items() if our_name == twice[0]))
         raise SpecError(f"metrics {same} both become {twice[0]!r}: rename one of them in the file")
-    rows = [
-        replace(row, scores=_rename_keys(row.scores, ours), lost=_rename_keys(row.lost, ours)) for row in results.rows
-    ]
+    rows = map_rows(
+        results.rows,
+        lambda row: replace(row, scores=_rename_keys(row.scores, ours), lost=_rename_keys(row.lost, ours)),
+    )
     facts = {ours[name]: replace(facts_of_metric, name=ours[name]) for name, facts_of_metric in results.facts.items()}
     return replace(results, rows=rows, facts=facts)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_crucible.importers.large_files import ParquetRows
 from pytest_crucible.importers.results import (
     ParsedFile,
     Results,
@@ -61,10 +62,15 @@ class _Test:
     bag: Mapping[str, Any]
 
 
+_FIELDS = {"test_id", "status", "duration_ms"}
+
+
 def _read_tests(source: Source) -> Iterator[Mapping[str, Any]]:
     """Yield the tests of a file: JSON values or CSV rows. Yields none for other files."""
+    if isinstance(source.rows, ParquetRows) and not set(source.rows.names) >= _FIELDS:
+        return
     if source.rows is not None:
-        yield from (row for _, row in source.rows if {"test_id", "status", "duration_ms"} <= set(row))
+        yield from (row for _, row in source.rows if set(row) >= _FIELDS)
     elif isinstance(source.document, dict):
         for test_id, test in source.document.items():
             if isinstance(test, dict) and {"status", "duration_ms", "params", "fixtures"} <= set(test):

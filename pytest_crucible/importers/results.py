@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, overload
 
 from pytest_crucible.records import MetricFacts, Reply, Value
 from pytest_crucible.records.errors import SpecError
@@ -33,7 +33,7 @@ class Source:
     def records(self) -> Sequence[Mapping[str, Any]]:
         """Rows of a table, or the objects of a JSON list; empty for anything else."""
         if self.rows is not None:
-            return [row for _, row in self.rows]
+            return _Records(self.rows)
         is_list = isinstance(self.document, list) and all(isinstance(row, dict) for row in self.document)
         return self.document if is_list else ()
 
@@ -52,6 +52,31 @@ class Source:
         except Exception as error:
             # zlib, zstd and zipfile each have their own
             raise SpecError(f"{self.path}: {name} in it cannot be read ({error}): write the log again") from error
+
+
+class _Records(Sequence[Record]):
+    """Rows without their numbers. A list of them would have all rows of a large file in memory."""
+
+    def __init__(self, rows: Sequence[tuple[int, Record]]) -> None:
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __bool__(self) -> bool:
+        return bool(self._rows)
+
+    def __iter__(self) -> Iterator[Record]:
+        return (row for _, row in self._rows)
+
+    @overload
+    def __getitem__(self, at: int) -> Record: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Record]: ...
+
+    def __getitem__(self, at: int | slice) -> Record | Sequence[Record]:
+        return [row for _, row in self._rows[at]] if isinstance(at, slice) else self._rows[at][1]
 
 
 class NoSampleScoresError(SpecError):
@@ -290,27 +315,3 @@ def mostly_numbers(cells: Iterable[Any]) -> bool:
 def not_a_number(cell: Any) -> str:
     """Return why the value of a cell with text is lost."""
     return f"the value {str(cell)!r:.60} is not a number"
-
-
-def with_text_lost(results: Sequence[Results]) -> list[Results]:
-    """Return the results of a file; of its metrics that are mostly numbers, text is a lost value."""
-    values = values_by_metric(row for arm in results for row in arm.rows)
-    with_text = {name for name, cells in values.items() if any(isinstance(cell, str) for cell in cells)}
-    numeric = {name for name in with_text if mostly_numbers(values[name])}
-    return [replace(arm, rows=[_row(row, numeric) for row in arm.rows]) for arm in results] if numeric else [*results]
-
-
-def values_by_metric(rows: Iterable[Row]) -> dict[str, list[Value | None]]:
-    """Return the scores of all rows by the name of the metric."""
-    values: dict[str, list[Value | None]] = {}
-    for name, value in (item for row in rows for item in row.scores.items()):
-        values.setdefault(name, []).append(value)
-    return values
-
-
-def _row(row: Row, numeric: Set[str]) -> Row:
-    texts = {name: value for name, value in row.scores.items() if name in numeric and isinstance(value, str)}
-    if not texts:
-        return row
-    scores = {name: value for name, value in row.scores.items() if name not in texts}
-    return replace(row, scores=scores, lost={**row.lost, **{name: not_a_number(text) for name, text in texts.items()}})

@@ -16,6 +16,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from pytest_crucible.importers.large_files import large_lines, large_parquet, parse_line
 from pytest_crucible.importers.results import Record, Source
 from pytest_crucible.records.errors import DatasetError, SpecError
 from pytest_crucible.records.row_files import FORMATS, ending, read_parquet, text_lines
@@ -44,7 +45,8 @@ def open_source(path: Path) -> Source:
         if head.startswith(b"PK"):
             return Source(path=path, sha256=digest, archive=_archive(path))
         if head.startswith(b"PAR1"):
-            return Source(path=path, sha256=digest, rows=list(_plain_rows(read_parquet(path))))
+            large = large_parquet(path, _plain)
+            return Source(path=path, sha256=digest, rows=large or list(_plain_rows(read_parquet(path))))
         _refuse_binary(path, head)
         # A document of JSON under another name is no table: no column's name begins so.
         if ending(path) in _DELIMITED and head.lstrip()[:1] not in (b"{", b"["):
@@ -186,6 +188,8 @@ def _archive(path: Path) -> Any:
 
 
 def _json(path: Path, digest: str) -> Source:
+    if (large := large_lines(path)) is not None:
+        return Source(path=path, sha256=digest, rows=large)
     text = "".join(line for _, line in text_lines(path))
     if not text.strip():
         raise SpecError(f"{path} is empty: there is nothing to import")
@@ -212,16 +216,12 @@ def _rows(path: Path, text: str) -> list[tuple[int, Record]] | None:
         if not line.strip():
             continue
         try:
-            row = parse(json.loads, line)
-        except TooDeep as error:
-            raise SpecError(f"line {number} of {path} {error}: flatten its values") from None
-        except ValueError as error:
+            row = parse_line(path, number, line)
+        except SpecError as error:
             # Nothing shows yet that the file has one object per line, so the caller reports it as neither.
-            if not rows:
+            if not rows and error.__cause__:
                 return None
-            raise SpecError(
-                f"line {number} of {path} is not JSON ({error}): the file may be incomplete: write it again"
-            ) from error
+            raise
         if not isinstance(row, dict):
             return None
         rows.append((number, row))

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import re
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from pytest_crucible.importers.generation import as_messages, finish_of, setting_columns
+from pytest_crucible.importers.generation import setting_columns
+from pytest_crucible.importers.large_files import ParquetRows, differ_in_unit
 from pytest_crucible.importers.results import (
     ParsedFile,
     Results,
     Row,
     Source,
-    cell_value,
+    as_text,
     mostly_numbers,
 )
 from pytest_crucible.importers.sources import foreign_name
-from pytest_crucible.records import MetricFacts, Reply, Value
+from pytest_crucible.importers.table_rows import NUMBERED, TableRows, Unit, arm_results, is_whole_number, split_names
 from pytest_crucible.records.errors import SpecError, suggest
 
 ARMS = ("arm", "model", "adapter", "variant", "provider", "model_name", "version", "system")
@@ -54,18 +54,6 @@ USUAL: Mapping[str, tuple[str, ...]] = {
 
 # Roles that several columns may have: `--column metrics=A,B`.
 LISTS = ("metrics", "metadata", "arms", "settings")
-# The column of samples whose rows are samples of their own, numbered by their lines.
-NUMBERED = "#"
-_NAME = re.compile(r'(?:^|,)(?:"([^"]+)"(?=,|\Z)|([^,]*))')
-
-
-def split_names(names: str) -> list[str]:
-    """Return the columns of a list, in which a name with a comma stands in double quotes.
-
-    >>> split_names('sex,"income, yearly"')
-    ['sex', 'income, yearly']
-    """
-    return [quoted or plain for quoted, plain in _NAME.findall(names)]
 
 
 def _quote_name(name: str) -> str:
@@ -113,18 +101,10 @@ def _roles_of_counts(columns: Mapping[str, str], chosen: Mapping[str, str]) -> d
     return roles_of
 
 
-# What MLflow puts behind the name of a metric.
-_SUFFIX = re.compile(r"(/v\d+)?/(score|value)$")
 # Columns of a table that has one column for each arm.
 _ARM, _SCORE = "arm", "score"
 # The number of a completion in some tables, and an opaque id in others.
 _OPAQUE = "completion_id"
-# The metric of a table of counts.
-SUCCESS = "success"
-# Each is a row in memory, of about half a kilobyte.
-MOST_TRIALS = 500_000
-# Task, arm, sample and repeat.
-Unit = tuple[str, str, str, int]
 
 
 def recognises_table(source: Source) -> bool:
@@ -137,12 +117,12 @@ def read_table(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     if not columns and (sentence := foreign_name(source)):
         raise SpecError(sentence)
     rows = _rows(source)
-    has = list(dict.fromkeys(name for _, row in rows for name in row))
+    has = rows.names if isinstance(rows, ParquetRows) else list(dict.fromkeys(name for _, row in rows for name in row))
     role = roles(has, columns)
     if "arms" in role:
         rows, role = _by_arm(rows, role)
     # Only for the ambiguous column: text in any other column of repeats is an error of the file.
-    if role.get("repeat") == _OPAQUE and not all(_is_whole_number(str(row.get(_OPAQUE) or "")) for _, row in rows):
+    if role.get("repeat") == _OPAQUE and not all(is_whole_number(str(cell or "")) for cell in _cells(rows, _OPAQUE)):
         del role["repeat"]
     role = _with_inputs(rows, role, columns)
     if "sample" not in role:
@@ -150,7 +130,7 @@ def read_table(source: Source, columns: Mapping[str, str]) -> ParsedFile:
             f"{source.path} has no column of sample ids (it has {', '.join(has)}): name it with --column sample=NAME, or number "
             f"rows that are samples of their own with --column sample={NUMBERED}"
         )
-    table = _Table(source, role)
+    table = TableRows(source, role)
     weights = table.weights(rows)
     if "trials" in role:
         return ParsedFile(version="", results=list(_arms(table.counts(rows), weights, uneven=True)))
@@ -160,10 +140,13 @@ def read_table(source: Source, columns: Mapping[str, str]) -> ParsedFile:
         raise SpecError(
             f"{source.path} has no column of numbers beside {', '.join(role.values())}: name the scores with --column metrics=A,B"
         )
-    units = table.long(rows) if is_long else table.wide(rows, metrics)
+    arms = table.pack_arms(rows, metrics, weights) if isinstance(rows, ParquetRows) and not is_long else None
+    units = {} if arms else table.long(rows) if is_long else table.wide(rows, metrics)
     guess = f"{source.path.name}: these columns are taken as metrics: {', '.join(metrics)}"
     return ParsedFile(
-        version="", results=list(_arms(units, weights)), notes=() if is_long or "metrics" in columns else (guess,)
+        version="",
+        results=arms or list(_arms(units, weights)),
+        notes=() if is_long or "metrics" in columns else (guess,),
     )
 
 
@@ -187,6 +170,10 @@ def _with_inputs(
     """Return the roles without a usual name of inputs or expected values that are the ids, or numbers, or differ in a sample."""
     names = ["task", "arm", "sample"]
     is_numbered = role.get("sample") == NUMBERED
+    if isinstance(rows, ParquetRows):
+        return _with_inputs_of_columns(
+            rows, role, chosen, () if is_numbered else [role[name] for name in names if name in role]
+        )
     units = [(line if is_numbered else 0, *(str(row.get(role.get(name, ""))) for name in names)) for line, row in rows]
     remaining = dict(role)
     for name in {"input", "expected"} & role.keys() - chosen.keys():
@@ -198,164 +185,17 @@ def _with_inputs(
     return remaining
 
 
-def _is_whole_number(cell: str) -> bool:
-    return not cell or re.fullmatch(r"\d+(\.0)?", cell) is not None
-
-
-@dataclass(frozen=True, slots=True)
-class _Table:
-    source: Source
-    role: Mapping[str, str]
-
-    def wide(self, rows: Sequence[tuple[int, Mapping[str, Any]]], metrics: Sequence[str]) -> dict[Unit, Row]:
-        units: dict[Unit, Row] = {}
-        for line, row in rows:
-            unit = self._unit(line, row)
-            if unit in units:
-                raise self._twice(line, unit)
-            units[unit] = self._row(unit, row, {_SUFFIX.sub("", name): row.get(name) for name in metrics})
-        return units
-
-    def counts(self, rows: Sequence[tuple[int, Mapping[str, Any]]]) -> dict[Unit, Row]:
-        """Return a row for each trial: a sample's repeats, of which the first ones are successes. One without trials is lost."""
-        units: dict[Unit, Row] = {}
-        for line, row in rows:
-            task, arm, sample, _ = unit = self._unit(line, row)
-            if unit in units:
-                raise self._twice(line, unit)
-            successes, trials = self._counts(line, row)
-            described = self._row(unit, row, {})
-            for trial in range(trials):
-                scores: dict[str, Value | None] = {SUCCESS: trial < successes}
-                units[task, arm, sample, trial] = replace(described, repeat=trial, scores=scores, error="")
-            if not trials:
-                units[unit] = replace(described, error=described.error or "the table has no trial of it")
-            if len(units) > MOST_TRIALS:
-                raise SpecError(
-                    f"{self.source.path} has more than {MOST_TRIALS:,} trials: name a column of rates with --column metrics=NAME"
-                )
-        return units
-
-    def _counts(self, line: int, row: Mapping[str, Any]) -> tuple[int, int]:
-        """Return successes and trials of a row, 0 for empty cells. Raises SpecError unless they are whole and possible."""
-        cells = self._cell(row, "successes"), self._cell(row, "trials")
-        if "" in cells:
-            return 0, 0
-        if all(cell and _is_whole_number(cell) for cell in cells):
-            successes, trials = (int(float(cell)) for cell in cells)
-            if successes <= trials:
-                return successes, trials
-        raise SpecError(
-            f"line {line} of {self.source.path} has {cells[0]!r} successes of {cells[1]!r} trials: write two whole numbers, the "
-            "first at most the second"
-        )
-
-    def long(self, rows: Sequence[tuple[int, Mapping[str, Any]]]) -> dict[Unit, Row]:
-        """Return the rows of a long table. A metric that only other units of the task have is lost, as is an empty value.
-
-        Where a column `lost` exists and is empty, too, the metric does not apply.
-        """
-        cells: dict[Unit, dict[str, Any]] = {}
-        spared: dict[Unit, set[str]] = defaultdict(set)
-        first: dict[Unit, Mapping[str, Any]] = {}
-        for line, row in rows:
-            unit, metric = self._unit(line, row), str(row.get(self.role["metric"], ""))
-            if metric in cells.setdefault(unit, {}):
-                raise self._twice(line, unit)
-            cells[unit][metric] = row.get(self.role["value"])
-            # Our own export writes a reason into `lost`, so that in a row with neither the metric does not apply.
-            if metric and "lost" in self.role and not (self._cell(row, "value") or self._cell(row, "lost")):
-                spared[unit].add(metric)
-            first.setdefault(unit, row)
-        names: dict[str, dict[str, None]] = defaultdict(dict)
-        for (task, *_), metrics in cells.items():
-            names[task].update(dict.fromkeys(name for name in metrics if name))
-        return {
-            unit: self._row(unit, first[unit], {name: cells[unit].get(name) for name in names[unit[0]]}, spared[unit])
-            for unit in cells
-        }
-
-    def weights(self, rows: Sequence[tuple[int, Mapping[str, Any]]]) -> dict[tuple[str, str], dict[str, str]]:
-        """Return the model of each task and arm that has one in all rows."""
-        if "model" not in self.role:
-            return {}
-        models: dict[tuple[str, str], set[str]] = defaultdict(set)
-        for line, row in rows:
-            models[self._unit(line, row)[:2]].add(self._cell(row, "model"))
-        return {
-            arm: {"model": next(iter(named))} for arm, named in models.items() if len(named) == 1 and "" not in named
-        }
-
-    def _unit(self, line: int, row: Mapping[str, Any]) -> Unit:
-        is_numbered = self.role["sample"] == NUMBERED
-        sample, again = str(line) if is_numbered else self._name(line, row, "sample"), self._name(line, row, "repeat")
-        if not sample:
-            raise SpecError(
-                f"line {line} of {self.source.path} has no {self.role['sample']!r}: every row needs the id of its sample"
-            )
-        if not _is_whole_number(again):
-            raise SpecError(
-                f"line {line} of {self.source.path} has repeat {again!r}: repeats are counted in whole numbers"
-            )
-        arm, task = self._name(line, row, "arm"), self._name(line, row, "task")
-        self._name(line, row, "group")
-        return task or "results", arm or self.source.path.stem, sample, int(float(again or 0))
-
-    def _name(self, line: int, row: Mapping[str, Any], role: str) -> str:
-        """Return the cell of a role that names something. Raises SpecError for an object or a list, which is no name."""
-        if isinstance(row.get(self.role.get(role, "")), dict | list):
-            raise SpecError(
-                f"line {line} of {self.source.path} has an object or a list in {self.role[role]!r}, the column of the {role}: "
-                f"name a column of plain values with --column {role}=NAME"
-            )
-        return self._cell(row, role)
-
-    def _cell(self, row: Mapping[str, Any], role: str) -> str:
-        value = row.get(self.role.get(role, ""))
-        return "" if value is None else str(value)
-
-    def _row(self, unit: Unit, row: Mapping[str, Any], cells: Mapping[str, Any], spared: Set[str] = frozenset()) -> Row:
-        values = {name: cell_value(cell) for name, cell in cells.items()}
-        error, reply = self._cell(row, "error"), self._cell(row, "reply")
-        scored = {name: value for name, value in values.items() if value is not None}
-        return Row(
-            sample=unit[2],
-            repeat=unit[3],
-            scores={**scored, **dict.fromkeys(spared)},
-            lost={name: error or "the table has no value" for name in values if name not in {*scored, *spared}},
-            error=error if not scored else "",
-            reply=self._reply(row) if reply else None,
-            prompt=as_messages(row.get(self.role.get("prompt", "")) or None),
-            parameters=self._settings(row),
-            input=row.get(self.role.get("input", "")) or None,
-            expected=row.get(self.role.get("expected", "")),
-            group=self._cell(row, "group") or None,
-            metadata={
-                name: row[name]
-                for name in split_names(self.role.get("metadata", ""))
-                if name and row.get(name) is not None
-            },
-        )
-
-    def _reply(self, row: Mapping[str, Any]) -> Reply:
-        finish = finish_of(self._cell(row, "finish"))
-        return Reply(text=self._cell(row, "reply"), finish=finish, model=self._cell(row, "answered_by"))
-
-    def _settings(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        cells = {name: cell_value(row.get(name)) for name in split_names(self.role.get("settings", "")) if name}
-        # A CSV file has 0.0 where a JSON file has 0.
-        return {
-            name: int(value) if isinstance(value, float) and value.is_integer() else value
-            for name, value in cells.items()
-            if value is not None
-        }
-
-    def _twice(self, line: int, unit: Unit) -> SpecError:
-        _, arm, sample, repeat = unit
-        return SpecError(
-            f"line {line} of {self.source.path} has sample {sample!r} of {arm!r} again in repeat {repeat}: "
-            "name what tells them apart with --column repeat=NAME, arm=NAME or task=NAME"
-        )
+def _with_inputs_of_columns(
+    rows: ParquetRows, role: Mapping[str, str], chosen: Mapping[str, str], of_units: Sequence[str]
+) -> dict[str, str]:
+    """Return the same for many rows, by hashes. Without `of_units`, columns of their units, each row is one."""
+    units = array("q", (hash(tuple(map(str, cells))) for cells in zip(*map(rows.cells, of_units), strict=True)))
+    remaining = dict(role)
+    for name in {"input", "expected"} & role.keys() - chosen.keys():
+        differs = differ_in_unit(units, (hash(as_text(cell)) for cell in rows.cells(role[name])))
+        if differs or mostly_numbers(rows.cells(role[name])) or list(role.values()).count(role[name]) > 1:
+            del remaining[name]
+    return remaining
 
 
 def _metric_columns(
@@ -366,7 +206,11 @@ def _metric_columns(
         return split_names(role["metrics"])
     with_role = {name for columns in role.values() for name in split_names(columns)} | set(role.values())
     others = (name for name in has if name not in with_role)
-    return [name for name in others if mostly_numbers(row.get(name) for _, row in rows)]
+    return [name for name in others if mostly_numbers(_cells(rows, name))]
+
+
+def _cells(rows: Sequence[tuple[int, Mapping[str, Any]]], name: str) -> Iterable[Any]:
+    return rows.cells(name) if isinstance(rows, ParquetRows) else (row.get(name) for _, row in rows)
 
 
 def _arms(
@@ -379,16 +223,7 @@ def _arms(
         arms.setdefault((task, arm), []).append(replace(row, repeat=row.repeat - first))
     for (task, arm), rows in arms.items():
         repeats = max(row.repeat for row in rows) + 1
-        facts = {SUCCESS: MetricFacts(name=SUCCESS, low=0.0, high=1.0)} if uneven else {}
-        yield Results(
-            task=task,
-            arm=arm,
-            rows=rows,
-            facts=facts,
-            repeats=repeats,
-            has_uneven_repeats=uneven,
-            weights=weights.get((task, arm), {}),
-        )
+        yield arm_results(task, arm, rows, repeats, weights, uneven=uneven)
 
 
 def _rows(source: Source) -> Sequence[tuple[int, Mapping[str, Any]]]:

@@ -6,11 +6,19 @@ from pytest_crucible.measures.statistic import MOST_REPLIES
 from pytest_crucible.records import MetricFacts, Plan
 from pytest_crucible.records.datasets import SAME_ANSWER
 
+MOST_IMPORTED = 200_000
+"""Imported replies that are analysed in memory, where their prompts and replies are compared: of each, a kilobyte."""
+
+
+def most_replies(plan: Plan, most_in_memory: int = MOST_REPLIES) -> int:
+    """Return the most replies of an experiment that are analysed in memory."""
+    return min(most_in_memory, MOST_IMPORTED) if plan.is_imported else most_in_memory
+
 
 def is_streamed(plan: Plan, most_in_memory: int = MOST_REPLIES) -> bool:
     """Return whether an experiment is analysed in batches: it is large, and nothing in its plan needs all samples at once."""
     replies = sum(plan.count_replies(number) for number in range(len(plan.arms)))
-    return replies > most_in_memory and not _needs_all(plan)
+    return replies > most_replies(plan, most_in_memory) and not _needs_all(plan)
 
 
 def _needs_all(plan: Plan) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ def plan_comparison(
     """
     named = zip(sources, ("candidate", "baseline"), strict=False)
     files = [file for source, name in named for file in _read(source, name, columns, group)]
-    planned = ImportedRun.of(files, options)
+    planned = ImportedRun.of(files, replace(options, keeps_texts=False))
     planned.check_compared()
     return planned
 

@@ -27,7 +27,7 @@ from pytest_crucible.analyse.scores import mark_inapplicable
 from pytest_crucible.analyse.stopping import in_order, keep_answers, skip_samples, stop_early
 from pytest_crucible.features.row import Placed
 from pytest_crucible.measures.statistic import MOST_REPLIES
-from pytest_crucible.plan.streamed import is_streamed
+from pytest_crucible.plan.streamed import is_streamed, most_replies
 from pytest_crucible.records import (
     CUT_SHORT,
     Analysis,
@@ -140,7 +140,8 @@ def analyse_run(
             if is_large(stored.plan):
                 from pytest_crucible.runs.large_experiments import LargeExperiment
 
-                yield LargeExperiment(stored, finished, most_in_memory, plans_next_run=plans_next_run), stored
+                most = most_replies(stored.plan, most_in_memory)
+                yield LargeExperiment(stored, finished, most, plans_next_run=plans_next_run), stored
                 continue
             inputs = replace(_cut_inputs(whole, stored, finished), plans_next_run=plans_next_run)
             yield add_pools(inputs, stored, strict=strict) if memory == "pool" else inputs, stored

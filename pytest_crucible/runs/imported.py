@@ -6,16 +6,15 @@ import contextlib
 import hashlib
 import secrets
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.datasets import identify
-from pytest_crucible.datasets.equal_inputs import count_equal_inputs, group_equal_inputs
 from pytest_crucible.importers.metric_facts import Declared, metric_facts
-from pytest_crucible.importers.results import Call, ImportedFile, Results, Row
+from pytest_crucible.importers.packed_rows import RowColumns
+from pytest_crucible.importers.results import ImportedFile, Results
 from pytest_crucible.plan.design import (
     check_expected,
     check_repeats,
@@ -30,29 +29,30 @@ from pytest_crucible.records import (
     Contrast,
     Dataset,
     Fingerprint,
-    Lost,
     MetricFacts,
-    ModelCall,
-    Observation,
-    Outcome,
     Plan,
     Role,
     Run,
     Sample,
     Target,
-    Unit,
-    Value,
 )
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.plan import EQUAL_INPUTS, IMPORTED, LEFT_OUT, EqualInputs
+from pytest_crucible.records.plan import EQUAL_INPUTS, IMPORTED, LEFT_OUT
 from pytest_crucible.records.serialize import canonical, pick
 from pytest_crucible.records.settings import DEFAULT_ALPHA
 from pytest_crucible.report.plan_lines import equal_input_lines
 from pytest_crucible.runs.evaluate import conclude
+from pytest_crucible.runs.imported_rows import enter_task
+from pytest_crucible.runs.imported_samples import (
+    can_leave_texts_out,
+    group_questions,
+    load_samples,
+    planned_repeats,
+    samples_without_texts,
+)
 from pytest_crucible.runs.imported_tasks import Task, common_settings, group_tasks
 from pytest_crucible.runs.provenance import environment_facts, utc_now
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.writer import Writer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +99,7 @@ class ImportedRun:
         store.begin_run(run, **facts, environment=environment)
         with contextlib.closing(store.writer()) as writer:
             for task in self.tasks:
-                _enter(task, store, run, writer)
+                enter_task(store, run, writer, task.task, task.plan, task.samples, without_texts=task.without_texts)
         return conclude(store, run, alpha=self.alpha, strict=False, interrupted=False, amend=lambda verdict: None)
 
     def evaluate_unstored(self) -> Run:
@@ -108,68 +108,6 @@ class ImportedRun:
             # A temporary store, so that the analysis is the same as that of a stored run.
             run = self.enter(store)
         return replace(run, id=" vs ".join(Path(file.path).name for file in self.files), store="")
-
-
-def _enter(adopted: ImportedTask, store: RunStore, run: str, writer: Writer) -> None:
-    key = store.add_experiment(run, adopted.plan, adopted.samples)
-    positions = {sample.id: position for position, sample in enumerate(adopted.samples)}
-    kinds = {facts.name: facts for facts in adopted.plan.metrics}
-    for number, (arm, results) in enumerate(zip(adopted.plan.arms, adopted.task.arms, strict=True)):
-        entered = store.add_arm(key, number, arm.name, "")
-        there = [row for row in results.rows if row.sample in positions and row.repeat < adopted.plan.repeats]
-        for row in there:
-            position = positions[row.sample]
-            outcome, scored, lost = _outcome(row, Unit(position, 0, number, row.repeat), kinds)
-            writer.add(
-                replace(outcome, calls=_calls(row, arm), sample=adopted.samples[position]), entered, scored, lost
-            )
-        for unit in _not_planned(adopted, results, number, there):
-            writer.add(Outcome(unit, skipped=True), entered, [], [])
-    if all(arm.finished for arm in adopted.task.arms):
-        store.finish_experiment(key)
-
-
-def _outcome(row: Row, unit: Unit, facts: Mapping[str, MetricFacts]) -> tuple[Outcome, list[Observation], list[Lost]]:
-    if row.error:
-        return Outcome(unit, lost="error", detail=row.error), [], [Lost(unit, None, "error", row.error)]
-    scored = [Observation(unit, name, _value(value, facts[name])) for name, value in row.scores.items()]
-    lost = [Lost(unit, name, "scorer", why) for name, why in row.lost.items()]
-    return Outcome(unit, reply=row.reply), scored, lost
-
-
-def _calls(row: Row, arm: Arm) -> list[ModelCall]:
-    """Return the requests of a row: the first with its prompt, later ones, whose messages contain replies, without."""
-    if row.prompt is None and not row.calls:
-        return []
-    is_text = row.prompt is None or isinstance(row.prompt, str)
-    text = (row.prompt or "") if is_text else canonical(row.prompt)
-    first, *later = row.calls or (row,)
-    calls = [ModelCall(text, not is_text, 1, _own(first, arm), "", reply=first.reply, error=row.error)]
-    return calls + [ModelCall("", False, 1, _own(call, arm), "", reply=call.reply) for call in later]
-
-
-def _own(request: Row | Call, arm: Arm) -> Mapping[str, Any] | None:
-    """Return the settings of a request that differ between the requests of an arm; None for those of the arm."""
-    return None if request.parameters == arm.parameters else request.parameters
-
-
-def _not_planned(adopted: ImportedTask, results: Results, number: int, rows: Sequence[Row]) -> Iterator[Unit]:
-    """Yield what an arm was not meant to have: samples of other arms, and repeats where samples have different numbers of them."""
-    there = {(row.sample, row.repeat) for row in rows}
-    own = {sample for sample, _ in there}.union(results.planned)
-    for position, sample in enumerate(adopted.samples):
-        is_other = adopted.task.unpaired and sample.id not in own
-        for repeat in range(adopted.plan.repeats):
-            # Of a sample that was not reached, the first repeat is lost.
-            is_missing = results.has_uneven_repeats and repeat and (sample.id, repeat) not in there
-            if is_other or is_missing:
-                yield Unit(position, 0, number, repeat)
-
-
-def _value(value: Value | None, facts: MetricFacts) -> Value | None:
-    if value is None:
-        return None
-    return str(value) if facts.kind == "text" else bool(value) if facts.kind == "binary" else float(value)
 
 
 def _check_named(wishes: ImportOptions, adopted: Sequence[ImportedTask]) -> None:
@@ -211,6 +149,8 @@ class ImportOptions:
     """Each arm has samples of its own."""
     arms_differ_in: tuple[str, ...] = ()
     """The settings that the arms are compared for, as in the marker."""
+    keeps_texts: bool = True
+    """False where the run is not stored: texts that its analysis does not use are then not read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,30 +161,33 @@ class ImportedTask:
     plan: Plan
     samples: Sequence[Sample]
     notes: tuple[str, ...]
+    without_texts: bool = False
+    """Its samples have no texts, and of its replies only the scores are entered."""
 
     @classmethod
     def of(cls, task: Task, files: Sequence[ImportedFile], wishes: ImportOptions) -> ImportedTask:
         """Plan one task. Raises SpecError for targets and comparisons that do not fit it."""
-        samples = _samples(task)
+        without_texts = not wishes.keeps_texts and can_leave_texts_out(task, wishes.contrasts)
+        rows = samples_without_texts(task) if without_texts else load_samples(task)
         facts, assumed = metric_facts(task.arms, wishes.declared)
         contrasts_of_task = _contrasts(wishes.contrasts, task, facts) if len(task.arms) > 1 else []
         named = (target for target in wishes.targets if set(target.metrics) <= {fact.name for fact in facts})
         targets = with_last_metrics(named, facts)
         plan_metrics(facts, targets, contrasts_of_task, open_metrics=False)
-        check_expected(targets, contrasts_of_task, samples)
+        check_expected(targets, contrasts_of_task, rows.samples)
         # The table of comparisons reports it for those without a verdict.
         estimated = {contrast.metric for contrast in contrasts_of_task if not contrast.decides}
         decisive = {name for claim in (*contrasts_of_task, *targets) for name in claim.metrics} or set(assumed)
         assumptions = [sentence for name, sentence in assumed.items() if name in decisive - estimated]
         path = next(file.path for file in files if task.name in {results.task for results in file.results})
-        rows = identify(task.name, samples)
-        dataset, equal = _group_questions(task, rows) if wishes.equal_inputs == "group" else (rows, None)
+        has_groups = wishes.equal_inputs == "group" and not without_texts
+        dataset, equal = group_questions(task, rows) if has_groups else (rows, None)
         plan = _plan(task, path, dataset, rows.sha256, facts, targets, contrasts_of_task)
         plan = replace(EQUAL_INPUTS.on(plan, equal), arms_differ_in=wishes.arms_differ_in)
         check_repeats(targets, contrasts_of_task, plan.repeats)
         grouped = [f"task {task.name!r}: {line.strip()}" for line in equal_input_lines(plan)]
         notes = (*task.notes, *_repeats(task, plan.repeats), *grouped, *assumptions)
-        return cls(task=task, plan=plan, samples=dataset.samples, notes=notes)
+        return cls(task=task, plan=plan, samples=dataset.samples, notes=notes, without_texts=without_texts)
 
 
 def _plan(
@@ -268,7 +211,7 @@ def _plan(
         selected=n,
         groups=group_count(dataset),
         # Repeats are paired between arms; `_repeats` notes those that are left out.
-        repeats=_planned_repeats(task.arms),
+        repeats=planned_repeats(task),
         arms=arms,
         metrics=facts,
         targets=targets,
@@ -277,53 +220,6 @@ def _plan(
         open_metrics=False,
     )
     return LEFT_OUT.on(plan, task.left_out)
-
-
-def _group_questions(task: Task, rows: Dataset) -> tuple[Dataset, EqualInputs | None]:
-    """Return the samples in the groups that equal questions make: by prompts, where the files have those that were sent."""
-    parts = _own_arms(task)
-    prompts = {row.sample: row.prompt for arm in reversed(task.arms) for row in reversed(arm.rows)}
-    if any(prompts.get(sample.id) is None for sample in rows.samples):
-        grouped = group_equal_inputs(rows, parts)
-        return grouped, count_equal_inputs(grouped.samples, parts)
-    as_sent = (replace(sample, input=prompts[sample.id], expected=None, metadata={}) for sample in rows.samples)
-    sent = group_equal_inputs(identify(rows.name, as_sent), parts)
-    equal = count_equal_inputs(sent.samples, parts)
-    groups = zip(rows.samples, (sample.joined_group for sample in sent.samples), strict=True)
-    return identify(rows.name, (replace(sample, joined_group=group) for sample, group in groups)), equal
-
-
-def _own_arms(task: Task) -> dict[str, str]:
-    """Return sample -> arm of a task whose arms have samples of their own: equal inputs of two arms pair nothing."""
-    return {row.sample: arm.arm for arm in task.arms for row in arm.rows} if task.unpaired else {}
-
-
-def _samples(task: Task) -> tuple[Sample, ...]:
-    """Return the samples as the candidate's rows describe them; samples that it lacks, as another arm's rows do."""
-    # In reverse, because a later entry replaces an earlier one: the candidate's first row of a sample wins.
-    rows = {row.sample: row for results in reversed(task.arms) for row in reversed(results.rows)}
-    groups = _groups(task)
-    rows_of_samples = ((name, rows.get(name)) for name in task.samples)
-    return tuple(
-        Sample(id=name, input=row.input, expected=row.expected, group=groups.get(name), metadata=row.metadata)
-        if row
-        else Sample(id=name, input=None, group=groups.get(name))
-        for name, row in rows_of_samples
-    )
-
-
-def _groups(task: Task) -> dict[str, str]:
-    """Return sample -> group, where the files have groups. Raises SpecError for groups that differ between arms."""
-    groups: dict[str, str] = {}
-    for results in task.arms:
-        for row in results.rows:
-            if row.group is not None and groups.setdefault(row.sample, row.group) != row.group:
-                raise SpecError(
-                    f"task {task.name!r}: sample {row.sample!r} is in group {groups[row.sample]!r} and, for "
-                    f"{results.arm!r}, in {row.group!r}: a sample has one group"
-                )
-    # A sample that no arm reached has no known group. Without a group of its own, none could be used.
-    return {name: groups.get(name, f"sample {name}") for name in task.samples} if groups else {}
 
 
 def _arm(number: int, results: Results) -> Arm:
@@ -342,7 +238,7 @@ def _arm(number: int, results: Results) -> Arm:
 
 def names_of(arm: Results) -> set[str]:
     """Return the names of the metrics that an arm has."""
-    return {name for row in arm.rows for name in (*row.scores, *row.lost)}
+    return {*RowColumns.of(arm.rows).metrics}
 
 
 def _contrasts(chosen: Sequence[Contrast], task: Task, facts: Sequence[MetricFacts]) -> list[Contrast]:
@@ -352,7 +248,9 @@ def _contrasts(chosen: Sequence[Contrast], task: Task, facts: Sequence[MetricFac
     distinct = [name for name in common if not _repeats_claim(name, task.arms)]
     by_name = {metric.name: metric for metric in facts}
     contrasts = chosen or [
-        contrast_of_unnamed(by_name[name], (row.scores.get(name) for arm in task.arms for row in arm.rows))
+        contrast_of_unnamed(
+            by_name[name], (value for arm in task.arms for value in RowColumns.of(arm.rows).values(name))
+        )
         for name in distinct
     ]
     possible = [contrast for contrast in contrasts if set(contrast.metrics) <= set(common)]
@@ -363,13 +261,8 @@ def _contrasts(chosen: Sequence[Contrast], task: Task, facts: Sequence[MetricFac
 def _repeats_claim(name: str, arms: Sequence[Results]) -> bool:
     """Return whether a metric has the values of another one in every row, as a harness that derives it from that has it."""
     other = next((arm.one_claim[name] for arm in arms if name in arm.one_claim), None)
-    rows = [row for arm in arms for row in arm.rows if not row.error]
+    rows = (row for arm in arms for row in arm.rows if not row.error)
     return other is not None and all(row.scores.get(name) == row.scores.get(other) for row in rows)
-
-
-def _planned_repeats(arms: Sequence[Results]) -> int:
-    numbers = [results.repeats for results in arms]
-    return max(numbers) if all(results.has_uneven_repeats for results in arms) else min(numbers)
 
 
 def _repeats(task: Task, repeats: int) -> Iterator[str]:

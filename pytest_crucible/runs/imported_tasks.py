@@ -9,9 +9,9 @@ from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
 
+from pytest_crucible.importers.packed_rows import PackedRows, RowColumns, RowHashes, map_rows
 from pytest_crucible.importers.results import Call, ImportedFile, Results, Row
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.serialize import canonical
 from pytest_crucible.stats.number_format import quantity
 
 
@@ -99,7 +99,7 @@ def _labels(origins: Sequence[str]) -> list[str]:
 
 def _task(name: str, arms: Sequence[Results], *, same_prompts: bool) -> Task:
     _check_arms(name, arms)
-    ids = [dict.fromkeys([*(row.sample for row in results.rows), *results.planned]) for results in arms]
+    ids = [dict.fromkeys([*RowColumns.of(results.rows).samples, *results.planned]) for results in arms]
     shared = [sample for sample in ids[0] if all(sample in other for other in ids)]
     changed = _with_other_inputs(arms, same_prompts=same_prompts)
     common = tuple(sample for sample in shared if sample not in changed)
@@ -131,7 +131,7 @@ def _unpaired_task(name: str, arms: Sequence[Results]) -> Task:
     """Return a task whose arms have samples of their own. Raises SpecError for a group that two arms share."""
     _check_arms(name, arms)
     own = [_with_own_samples(results) for results in arms] if len(arms) > 1 else list(arms)
-    groups = [{row.group for row in results.rows if row.group is not None} for results in own]
+    groups = [{group for group in RowColumns.of(results.rows).groups if group is not None} for results in own]
     shared = next((group for ours, theirs in combinations(groups, 2) for group in sorted(ours & theirs)), None)
     if shared is not None:
         raise SpecError(
@@ -139,33 +139,41 @@ def _unpaired_task(name: str, arms: Sequence[Results]) -> Task:
             "have in common as the sample, and its episodes as repeats"
         )
     samples = dict.fromkeys(
-        sample for results in own for sample in (*(row.sample for row in results.rows), *results.planned)
+        sample for results in own for sample in (*RowColumns.of(results.rows).samples, *results.planned)
     )
     return Task(name=name, arms=tuple(own), samples=tuple(samples), unpaired=len(arms) > 1)
 
 
 def _with_own_samples(results: Results) -> Results:
     """Return an arm whose samples have its name. Of an only sample each repeat is one: the claim is about that sample."""
-    is_only = len({row.sample for row in results.rows}) == 1 and results.repeats > 1
-    names = [f"{row.sample} {row.repeat + 1}" if is_only else row.sample for row in results.rows]
-    rows = [
-        replace(row, sample=f"{results.arm}: {name}", repeat=0 if is_only else row.repeat)
-        for row, name in zip(results.rows, names, strict=True)
-    ]
+    is_only = len({*RowColumns.of(results.rows).samples}) == 1 and results.repeats > 1
+
+    def rename(row: Row) -> Row:
+        name = f"{row.sample} {row.repeat + 1}" if is_only else row.sample
+        return replace(row, sample=f"{results.arm}: {name}", repeat=0 if is_only else row.repeat)
+
+    rows = map_rows(results.rows, rename)
     planned = [] if is_only else [f"{results.arm}: {sample}" for sample in results.planned]
     return replace(results, rows=rows, planned=planned, repeats=1 if is_only else results.repeats)
 
 
 def _with_other_inputs(arms: Sequence[Results], *, same_prompts: bool) -> list[str]:
     """Return the samples of one id, but several inputs: other fields, or another prompt in one chat template."""
-    inputs: dict[tuple[str, str], set[str]] = {}
+    inputs: dict[str, int] = {}
+    prompts: dict[str, dict[str, int]] = {}
+    changed: set[str] = set()
     for results in arms:
-        for row in results.rows:
-            if row.input is not None:
-                inputs.setdefault((row.sample, ""), set()).add(canonical(row.input))
-            if row.prompt_sha256 and same_prompts:
-                inputs.setdefault((row.sample, results.template), set()).add(row.prompt_sha256)
-    return list(dict.fromkeys(sample for (sample, _), of_sample in inputs.items() if len(of_sample) > 1))
+        hashes, of_template = RowHashes.of(results.rows), prompts.setdefault(results.template, {})
+        of_rows = zip(RowColumns.of(results.rows).samples, hashes.inputs, hashes.prompts, strict=True)
+        for sample, fields, prompt in of_rows:
+            if fields and inputs.setdefault(sample, fields) != fields:
+                changed.add(sample)
+            if prompt and same_prompts and of_template.setdefault(sample, prompt) != prompt:
+                changed.add(sample)
+    if not changed:
+        return []
+    every = dict.fromkeys(sample for results in arms for sample in RowColumns.of(results.rows).samples)
+    return [sample for sample in every if sample in changed]
 
 
 def _nothing_shared(
@@ -193,11 +201,17 @@ def _other_settings(arms: Sequence[Results]) -> str:
 
 def common_settings(rows: Sequence[Row]) -> dict[str, Any]:
     """Return the generation settings that all requests of an arm have in common."""
-    requests: Iterable[Row | Call] = chain.from_iterable(row.calls or (row,) for row in rows)
     # A request that failed may have none.
-    settings = [request.parameters for request in requests if request.parameters]
+    settings = [parameters for parameters in _all_settings(rows) if parameters]
     first = settings[0] if settings else {}
     return {name: value for name, value in first.items() if all(other.get(name) == value for other in settings)}
+
+
+def _all_settings(rows: Sequence[Row]) -> Iterable[Mapping[str, Any]]:
+    if isinstance(rows, PackedRows):
+        return rows.settings.values()
+    requests: Iterable[Row | Call] = chain.from_iterable(row.calls or (row,) for row in rows)
+    return (request.parameters for request in requests)
 
 
 def _alone(samples: Mapping[str, None], shared: Collection[str]) -> list[str]:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from pytest_crucible.importers.formats import read
 from pytest_crucible.importers.results import number
-from pytest_crucible.importers.tables import split_names
+from pytest_crucible.importers.table_rows import split_names
 from pytest_crucible.records.errors import SpecError
 
 

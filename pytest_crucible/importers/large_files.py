@@ -1,0 +1,156 @@
+"""Rows of a large file, read again each time: as objects in memory they take ten times the bytes of the file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, overload
+
+from pytest_crucible.importers.results import Record
+from pytest_crucible.records.errors import DatasetError, SpecError
+from pytest_crucible.records.row_files import open_parquet, text_lines
+from pytest_crucible.records.serialize import TooDeep, parse
+
+# Below, a file's rows take less memory than the program itself, and reading them again would only take time.
+LARGE_BYTES = 8_000_000
+LARGE_ROWS = 20_000
+_BATCH = 10_000  # rows: the texts of a batch take some MB
+_PLAIN = {type(None), str, bool, int, float}
+NumberedRow = tuple[int, Record]
+
+
+class RereadRows(Sequence[NumberedRow]):
+    """The numbered rows of a file, at least one, which are read at each iteration."""
+
+    def __init__(self, read: Callable[[], Iterator[NumberedRow]]) -> None:
+        self._read = read
+        self._first = next(read())
+        self._length: int | None = None
+
+    def __iter__(self) -> Iterator[NumberedRow]:
+        return self._read()
+
+    def __len__(self) -> int:
+        if self._length is None:
+            self._length = sum(1 for _ in self)
+        return self._length
+
+    def __bool__(self) -> bool:
+        return True
+
+    @overload
+    def __getitem__(self, at: int) -> NumberedRow: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[NumberedRow]: ...
+
+    def __getitem__(self, at: int | slice) -> NumberedRow | Sequence[NumberedRow]:
+        return self._first if at == 0 else list(self)[at]
+
+
+def large_lines(path: Path) -> RereadRows | None:
+    """Return the rows of a large file of JSON lines; None for a small one, or where the first line is not a whole object.
+
+    A damaged line is found when it is read, which raises SpecError.
+    """
+    if path.stat().st_size < LARGE_BYTES:
+        return None
+    lines = (text for _, text in text_lines(path) if text.strip())
+    first, has_more = next(lines, ""), next(lines, "")
+    try:
+        is_object = isinstance(parse(json.loads, first), dict)
+    except (TooDeep, ValueError):
+        return None
+    return RereadRows(lambda: _parse_lines(path)) if is_object and has_more else None
+
+
+def _parse_lines(path: Path) -> Iterator[NumberedRow]:
+    for number, text in text_lines(path):
+        if not text.strip():
+            continue
+        line = text.removesuffix("\n")
+        row = parse_line(path, number, line)
+        if not isinstance(row, dict):
+            raise SpecError(
+                f"line {number} of {path} is not an object ({line:.40}): write one JSON object on each line"
+            )
+        yield number, row
+
+
+def parse_line(path: Path, number: int, line: str) -> object:
+    """Return the value on a line after the first. Raises SpecError."""
+    try:
+        return parse(json.loads, line)
+    except TooDeep as error:
+        raise SpecError(f"line {number} of {path} {error}: flatten its values") from None
+    except ValueError as error:
+        raise SpecError(
+            f"line {number} of {path} is not JSON ({error}): the file may be incomplete: write it again"
+        ) from error
+
+
+class ParquetRows(RereadRows):
+    """The rows of a Parquet file, of which single columns can be read."""
+
+    def __init__(self, path: Path, plain: Callable[[Any], Any]) -> None:
+        """`plain` makes a value of JSON of a cell."""
+        self._path, self._plain = path, plain
+        with open_parquet(path) as file:
+            self.names: list[str] = file.schema_arrow.names
+        super().__init__(lambda: self.with_columns(self.names))
+
+    def with_columns(self, names: Sequence[str]) -> Iterator[NumberedRow]:
+        """Yield the rows with some of their columns. Raises SpecError."""
+        number = 0
+        for columns in self._batches(names):
+            for cells in zip(*columns, strict=True):
+                number += 1
+                yield number, dict(zip(names, cells, strict=True))
+
+    def cells(self, name: str) -> Iterator[Any]:
+        """Yield the cells of a column. Raises SpecError."""
+        return chain.from_iterable(column for [column] in self._batches([name]))
+
+    def distinct(self, names: Sequence[str]) -> list[NumberedRow]:
+        """Return the first row of each combination of cells in some columns, in their order. Raises SpecError."""
+        firsts: dict[str, NumberedRow] = {} if names else {"": (1, {})}
+        for number, row in self.with_columns(names) if names else ():
+            firsts.setdefault(repr(row), (number, row))
+        return list(firsts.values())
+
+    def _batches(self, names: Sequence[str]) -> Iterator[list[list[Any]]]:
+        try:
+            with open_parquet(self._path) as file:
+                for batch in file.iter_batches(columns=[*names], batch_size=_BATCH, use_threads=False):
+                    # pyarrow returns the columns in the order of the file.
+                    yield [self._plain_cells(batch.column(name)) for name in names]
+        except DatasetError as error:
+            raise SpecError(str(error)) from error
+
+    def _plain_cells(self, column: Any) -> list[Any]:
+        cells: list[Any] = column.to_pylist()
+        return cells if {*map(type, cells)} <= _PLAIN else [*map(self._plain, cells)]
+
+
+def large_parquet(path: Path, plain: Callable[[Any], Any]) -> ParquetRows | None:
+    """Return the rows of a Parquet file of many rows; None for a small one. Raises DatasetError."""
+    with open_parquet(path) as file:
+        is_large = file.metadata.num_rows >= LARGE_ROWS
+        has_equal_names = len(set(file.schema_arrow.names)) < len(file.schema_arrow.names)
+    return ParquetRows(path, plain) if is_large and not has_equal_names else None
+
+
+def differ_in_unit(units: Sequence[int], values: Iterable[int]) -> bool:
+    """Return whether two rows of one unit have different values, by hashes of both."""
+    # Loaded for many rows: a mapping of a million units takes ten times the memory of sorting them.
+    import numpy as np
+
+    of_units = np.array(units, dtype=np.int64)
+    if len(np.unique(of_units)) == len(of_units):
+        return False
+    order = np.argsort(of_units, kind="stable")
+    of_values = np.fromiter(values, dtype=np.int64, count=len(of_units))[order]
+    is_same = of_units[order][1:] == of_units[order][:-1]
+    return bool((is_same & (of_values[1:] != of_values[:-1])).any())

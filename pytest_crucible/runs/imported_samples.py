@@ -1,0 +1,119 @@
+"""The samples of an imported task, with the groups that the files name or that equal questions make."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+from pytest_crucible.datasets import identify
+from pytest_crucible.datasets.equal_inputs import count_equal_inputs, group_equal_inputs
+from pytest_crucible.datasets.packed import PackedSamples
+from pytest_crucible.importers.packed_rows import PackedRows, RowColumns
+from pytest_crucible.importers.results import Row
+from pytest_crucible.plan.streamed import MOST_IMPORTED
+from pytest_crucible.records import Contrast, Dataset, Sample
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.plan import EqualInputs
+from pytest_crucible.records.serialize import canonical
+from pytest_crucible.runs.imported_tasks import Task
+
+
+def can_leave_texts_out(task: Task, contrasts: Sequence[Contrast]) -> bool:
+    """Return whether nothing reads the texts of a task: so many rows are analysed in batches, by their scores.
+
+    Where questions may be equal, texts tell which of them are groups.
+    """
+    packed = [arm.rows for arm in task.arms if isinstance(arm.rows, PackedRows)]
+    replies = len(task.samples) * planned_repeats(task) * len(task.arms)
+    if len(packed) < len(task.arms) or replies <= MOST_IMPORTED or task.unpaired:
+        return False
+    if any(contrast.by is not None for contrast in contrasts) or len(packed[0].kinds) > 1:
+        return False
+    questions = [question for question in _questions(task) if question]
+    return len(set(questions)) == len(questions)
+
+
+def _questions(task: Task) -> list[int]:
+    """Return the hash of each sample's question in the candidate's first row of it; 0 where there is none."""
+    rows = task.arms[0].rows
+    assert isinstance(rows, PackedRows)
+    first: dict[str, int] = {}
+    for sample, question in zip(rows.columns.samples, rows.questions, strict=True):
+        first.setdefault(sample, question)
+    return [first.get(sample, 0) for sample in task.samples]
+
+
+def planned_repeats(task: Task) -> int:
+    """Return the repeats that all arms have; the most of any where each sample has its own number."""
+    numbers = [results.repeats for results in task.arms]
+    return max(numbers) if all(results.has_uneven_repeats for results in task.arms) else min(numbers)
+
+
+def samples_without_texts(task: Task) -> Dataset:
+    """Return the samples by their ids and groups, identified by these and the hashes of their questions."""
+    groups = _groups(task)
+    digest = hashlib.sha256(canonical([*task.samples, *_questions(task), *groups.values()]).encode())
+    samples = PackedSamples(Sample(id=name, input=None, group=groups.get(name)) for name in task.samples)
+    return Dataset(name=task.name, sha256=digest.hexdigest(), samples=samples)
+
+
+def load_samples(task: Task) -> Dataset:
+    """Return the samples as the candidate's rows describe them; samples that it lacks, as another arm's rows do."""
+    rows: dict[str, Row] = {}
+    for row in _all_rows(task):
+        # The candidate's first row of a sample wins.
+        rows.setdefault(row.sample, row)
+    groups = _groups(task)
+    rows_of_samples = ((name, rows.get(name)) for name in task.samples)
+    samples = (
+        Sample(id=name, input=row.input, expected=row.expected, group=groups.get(name), metadata=row.metadata)
+        if row
+        else Sample(id=name, input=None, group=groups.get(name))
+        for name, row in rows_of_samples
+    )
+    return identify(task.name, samples)
+
+
+def group_questions(task: Task, rows: Dataset) -> tuple[Dataset, EqualInputs | None]:
+    """Return the samples in the groups that equal questions make: by prompts, where the files have those that were sent."""
+    parts = _own_arms(task)
+    prompts: dict[str, Any] = {}
+    for row in _all_rows(task):
+        prompts.setdefault(row.sample, row.prompt)
+    if any(prompts.get(sample.id) is None for sample in rows.samples):
+        grouped = group_equal_inputs(rows, parts)
+        return grouped, count_equal_inputs(grouped.samples, parts)
+    as_sent = (replace(sample, input=prompts[sample.id], expected=None, metadata={}) for sample in rows.samples)
+    sent = group_equal_inputs(identify(rows.name, as_sent), parts)
+    equal = count_equal_inputs(sent.samples, parts)
+    groups = zip(rows.samples, (sample.joined_group for sample in sent.samples), strict=True)
+    return identify(rows.name, (replace(sample, joined_group=group) for sample, group in groups)), equal
+
+
+def _own_arms(task: Task) -> dict[str, str]:
+    """Return sample -> arm of a task whose arms have samples of their own: equal inputs of two arms pair nothing."""
+    if not task.unpaired:
+        return {}
+    return {sample: arm.arm for arm in task.arms for sample in RowColumns.of(arm.rows).samples}
+
+
+def _all_rows(task: Task) -> Iterator[Row]:
+    return chain.from_iterable(arm.rows for arm in task.arms)
+
+
+def _groups(task: Task) -> dict[str, str]:
+    """Return sample -> group, where the files have groups. Raises SpecError for groups that differ between arms."""
+    groups: dict[str, str] = {}
+    for results in task.arms:
+        columns = RowColumns.of(results.rows)
+        for sample, group in zip(columns.samples, columns.groups, strict=True):
+            if group is not None and groups.setdefault(sample, group) != group:
+                raise SpecError(
+                    f"task {task.name!r}: sample {sample!r} is in group {groups[sample]!r} and, for "
+                    f"{results.arm!r}, in {group!r}: a sample has one group"
+                )
+    # A sample that no arm reached has no known group. Without a group of its own, none could be used.
+    return {name: groups.get(name, f"sample {name}") for name in task.samples} if groups else {}

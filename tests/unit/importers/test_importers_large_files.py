@@ -1,0 +1,165 @@
+"""Large files are read row by row, and have the results, the verdicts and the refusals of small ones."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from pytest_crucible.importers import large_files
+from pytest_crucible.importers.formats import read
+from pytest_crucible.importers.packed_rows import PackedRows
+from pytest_crucible.plan import streamed
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.runs import imported_samples
+from pytest_crucible.runs.compared_sources import compare_results
+
+ROWS = 300
+
+
+@pytest.fixture
+def no_file_is_small(monkeypatch):
+    monkeypatch.setattr(large_files, "LARGE_BYTES", 0)
+    monkeypatch.setattr(large_files, "LARGE_ROWS", 0)
+
+
+@pytest.fixture
+def no_run_is_small(monkeypatch, no_file_is_small):
+    for module in (streamed, imported_samples):
+        monkeypatch.setattr(module, "MOST_IMPORTED", 0)
+
+
+def samples(path, arm: int, **more):
+    rng = random.Random(arm)
+    lines = [
+        {
+            "doc_id": k,
+            "doc": {"question": f"{k} + {k}?"},
+            "target": str(2 * k),
+            "arguments": {"gen_args_0": {"arg_0": f"Q: {k} + {k}?", "arg_1": {"until": ["\n"]}}},
+            "filtered_resps": [str(2 * k)],
+            "resps": [[str(2 * k)]],
+            "filter": "none",
+            "metrics": ["exact_match"],
+            "exact_match": float(rng.random() < 0.5 + 0.2 * arm),
+            **more,
+        }
+        for k in range(ROWS)
+    ]
+    path.write_text("\n".join(map(json.dumps, lines)) + "\n", encoding="utf-8")
+    return path
+
+
+def table(path, arm: int):
+    rng = random.Random(arm)
+    columns = {
+        "id": [f"q{k}" for k in range(ROWS)],
+        "question": [f"{k} + {k}?" for k in range(ROWS)],
+        "output": [None if k == 7 else str(2 * k) for k in range(ROWS)],
+        "score": [None if k == 7 else rng.random() + 0.1 * arm for k in range(ROWS)],
+        "error": ["timeout" if k == 7 else "" for k in range(ROWS)],
+    }
+    pyarrow.parquet.write_table(pyarrow.table(columns), path)
+    return path
+
+
+WRITERS = {"samples.jsonl": samples, "table.parquet": table}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_large_file_has_the_results_of_a_small_one(tmp_path, name, request):
+    path = WRITERS[name](tmp_path / name, 0)
+    small = read(path)
+    request.getfixturevalue("no_file_is_small")
+    large = read(path)
+
+    assert isinstance(large.results[0].rows, PackedRows)
+    assert not isinstance(small.results[0].rows, PackedRows)
+    assert [replace(arm, rows=list(arm.rows)) for arm in large.results] == small.results
+    assert replace(large, results=()) == replace(small, results=())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_comparison_without_texts_has_the_verdicts_of_one_with_them(tmp_path, name, request):
+    first, second = (WRITERS[name](tmp_path / f"{arm}-{name}", arm) for arm in range(2))
+    in_memory = compare_results(first, second)
+    request.getfixturevalue("no_run_is_small")
+    in_batches = compare_results(first, second)
+
+    assert "large_run" in in_batches.experiments[0].sections
+    assert "large_run" not in in_memory.experiments[0].sections
+    assert [verdict.state for verdict in in_batches.verdicts] == [verdict.state for verdict in in_memory.verdicts]
+    [ours], [theirs] = (run.experiments[0].comparisons for run in (in_batches, in_memory))
+    assert (ours.pairs, ours.lost, ours.p_value) == (theirs.pairs, theirs.lost, pytest.approx(theirs.p_value))
+    assert ours.difference == pytest.approx(theirs.difference)
+
+
+@pytest.mark.slow
+def test_samples_with_other_inputs_are_left_out_of_large_files_too(tmp_path, no_run_is_small):
+    first = samples(tmp_path / "a.jsonl", 0)
+    second = samples(tmp_path / "b.jsonl", 1)
+    second.write_text(second.read_text(encoding="utf-8").replace('"17 + 17?"', '"seventeen?"'), encoding="utf-8")
+
+    [comparison] = compare_results(first, second).experiments[0].comparisons
+
+    assert comparison.pairs == ROWS - 1
+
+
+@pytest.mark.slow
+def test_equal_questions_of_large_files_are_one_group(tmp_path, no_run_is_small):
+    files = [samples(tmp_path / f"{arm}.jsonl", arm) for arm in range(2)]
+    for path in files:
+        path.write_text(path.read_text(encoding="utf-8").replace("18 + 18?", "17 + 17?"), encoding="utf-8")
+
+    assert compare_results(*files).experiments[0].plan.groups == ROWS - 1
+
+
+def test_filters_of_a_large_file_are_one_row(tmp_path, no_file_is_small):
+    path = samples(tmp_path / "a.jsonl", 0)
+    twin = samples(tmp_path / "b.jsonl", 1, filter="flexible")
+    path.write_text(path.read_text(encoding="utf-8") + twin.read_text(encoding="utf-8"), encoding="utf-8")
+
+    rows = read(path).results[0].rows
+
+    assert len(rows) == ROWS
+    assert set(rows[0].scores) == {"exact_match", "exact_match.flexible"}
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ('{"doc_id": 1, "doc"', f"line {ROWS + 1} of .* is not JSON .* may be incomplete"),
+        ("[1, 2]", f"line {ROWS + 1} of .* is not an object"),
+        ("[" * 5000, f"line {ROWS + 1} of .* is nested more than"),
+        (json.dumps({"doc_id": 1}), "not a file of lm-eval"),
+    ],
+)
+def test_a_damaged_line_of_a_large_file_is_refused_with_its_number(tmp_path, no_file_is_small, line, sentence):
+    path = samples(tmp_path / "a.jsonl", 0)
+    path.write_text(path.read_text(encoding="utf-8") + line + "\n", encoding="utf-8")
+
+    with pytest.raises(SpecError, match=sentence):
+        read(path)
+
+
+def test_a_unit_twice_in_a_large_table_is_refused_as_in_a_small_one(tmp_path, no_file_is_small):
+    path = tmp_path / "twice.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"id": ["a", "b", "a"], "score": [0.1, 0.2, 0.3]}), path)
+
+    with pytest.raises(SpecError, match=r"line 3 of .* has sample 'a' of 'twice' again in repeat 0"):
+        read(path)
+
+
+def test_the_arms_and_repeats_of_a_large_table_are_those_of_a_small_one(tmp_path, request):
+    path = tmp_path / "arms.parquet"
+    rows = [{"id": f"q{k}", "model": arm, "repeat": n, "m": k * n} for k in range(5) for arm in "ab" for n in (1, 2)]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    small = read(path)
+    request.getfixturevalue("no_file_is_small")
+
+    assert [replace(arm, rows=list(arm.rows)) for arm in read(path).results] == small.results
