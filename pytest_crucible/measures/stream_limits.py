@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pytest_crucible.measures.statistic import MOST_REPLIES
 from pytest_crucible.records import Measure
 
 
@@ -10,6 +9,6 @@ def refusal(measure: Measure, reason: str) -> str:
     """Return the note of a measure that is undecided for so many replies.
 
     >>> refusal(Measure(metric="score", statistic="auroc"), "it needs all of them at once")
-    'auroc(score) is not computed above 2,000,000 replies: it needs all of them at once'
+    'auroc(score) is not computed for so many replies: it needs all of them at once'
     """
-    return f"{measure.expression} is not computed above {MOST_REPLIES:,} replies: {reason}"
+    return f"{measure.expression} is not computed for so many replies: {reason}"

@@ -6,7 +6,7 @@ from pytest_crucible.measures.statistic import MOST_REPLIES
 from pytest_crucible.records import MetricFacts, Plan
 from pytest_crucible.records.datasets import SAME_ANSWER
 
-MOST_IMPORTED = 200_000
+MOST_IMPORTED = 500_000
 """Imported replies that are analysed in memory, where their prompts and replies are compared: of each, a kilobyte."""
 
 

@@ -278,7 +278,7 @@ def test_a_statistic_that_needs_all_values_is_undecided_and_says_above_which_num
     (verdict,) = conclude_run(store, most_in_memory=100).verdicts
 
     assert verdict.state == "undecided"
-    assert "auroc(score) is not computed above" in verdict.reason
+    assert "auroc(score) is not computed for so many" in verdict.reason
 
 
 @pytest.mark.parametrize("kind", ["binary", "bounded"])
