@@ -25,7 +25,7 @@ from pytest_crucible.backends.openai.settings import read_settings
 from pytest_crucible.backends.tinker import health
 from pytest_crucible.features.cns3 import claims, thinker
 from pytest_crucible.features.training import set_attempts
-from pytest_crucible.importers import benchmark_runs, metric_facts, suites, tables
+from pytest_crucible.importers import benchmark_runs, metric_facts, suites, table_rows
 from pytest_crucible.local_model.server import archive, openai_formats, transport
 from pytest_crucible.local_model.server.application import Application
 from pytest_crucible.local_model.server.transport import Refusal
@@ -133,7 +133,10 @@ READERS: dict[str, dict[str, Callable[[str], object]]] = {
     "importers/benchmark_runs.py": {"names of statistics": helm_name},
     "importers/metric_facts.py": {"is_known": metric_facts.is_known, "spelling": metric_facts.spelling},
     "importers/suites.py": {"refuse_other_outputs": promptfoo_output, "names of cases": case_name},
-    "importers/tables.py": {"a column": lambda text: tables._SUFFIX.sub("", text), "a cell": tables._is_whole_number},
+    "importers/table_rows.py": {
+        "a column": lambda text: table_rows._SUFFIX.sub("", text),
+        "a cell": table_rows.is_whole_number,
+    },
     "local_model/server/application.py": {"route": route},
     "local_model/server/archive.py": {"CheckpointPath": checkpoint},
     "local_model/server/openai_formats.py": {"split_calls": lambda text: openai_formats.split_calls(text, "call")},
