@@ -13,9 +13,9 @@ from pytest_crucible.records.errors import DatasetError, SpecError
 from pytest_crucible.records.row_files import open_parquet, text_lines
 from pytest_crucible.records.serialize import TooDeep, parse
 
-# Below, a file's rows take less memory than the program itself, and reading them again would only take time.
-LARGE_BYTES = 8_000_000
-LARGE_ROWS = 20_000
+# Below, a file's rows take some hundred MB, and reading them again would take a third more time.
+LARGE_BYTES = 50_000_000
+LARGE_ROWS = 50_000
 _BATCH = 10_000  # rows: the texts of a batch take some MB
 _PLAIN = {type(None), str, bool, int, float}
 NumberedRow = tuple[int, Record]
