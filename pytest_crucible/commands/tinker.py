@@ -346,6 +346,7 @@ def _new_key() -> str:
 )
 @click.option(
     "--prepare",
+    type=click.Path(),
     metavar="DIR",
     help="Write tokenizers and small data for offline recipes here; all: for every model of the installed tinker-cookbook.",
 )

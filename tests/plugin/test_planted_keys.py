@@ -73,6 +73,7 @@ VALID = {
     **dict.fromkeys(
         ("tinker checkpoints", "tinker delete", "tinker download", "tinker publish"), "tinker://KEY/weights/1"
     ),
+    "tinker prices": "KEY --from=KEY; KEY --from=http://127.0.0.1:9/KEY",
     "tinker runs": "",
     "tinker ttl": "tinker://KEY/weights/1 60",
     "tinker upload": "folder-KEY",
