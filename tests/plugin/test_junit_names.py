@@ -6,6 +6,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+pytestmark = pytest.mark.uses("data_checks")
+
 TESTS = """
     import pytest
     from pytest_crucible.datasets.checks import expect_no_missing_values
