@@ -124,6 +124,8 @@ FILES = {
     "bare": '{"id": "a", "question": 1}\n',
     "some": '{"id": "a", "input": 1}\n{"input": 2}\n',
 }
+
+
 @pytest.mark.uses("agents")
 def test_every_error_has_its_own_sentence(suite, run):
     """All in one module, as a user who makes several would see them."""
