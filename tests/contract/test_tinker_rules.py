@@ -90,8 +90,8 @@ def test_a_loss_that_stands_in_needs_no_stability_information(base, tmp_path):
 @pytest.mark.parametrize(
     ("value", "options", "line"),
     [
-        ("true", [], "rules of the hosted service because CI is set (--rules local: not): refused are"),
-        ("", ["--rules", "hosted"], "rules of the hosted service: refused are"),
+        ("true", [], "rules of the hosted service, because CI is set (--rules local lifts them): no sampling from"),
+        ("", ["--rules", "hosted"], "rules of the hosted service: no sampling from"),
         ("true", ["--rules", "local"], ""),
         ("false", [], ""),
     ],

@@ -142,10 +142,10 @@ def _explain(service: Service, *, is_default: bool) -> None:
                 f"TINKER_API_KEY is set: programs without the TINKER_BASE_URL above train {', '.join(names)} on the hosted service"
             )
     if service.has_hosted_rules:
-        reason = " because CI is set (--rules local: not)" if is_default else ""
+        reason = ", because CI is set (--rules local lifts them)" if is_default else ""
         lines.append(
-            f"rules of the hosted service{reason}: refused are sampling from tinker://RUN/weights/NAME, a checkpoint under the "
-            "name of another base model, and record_stability_info"
+            f"rules of the hosted service{reason}: no sampling from tinker://RUN/weights/NAME, no checkpoint under the "
+            "name of another base model, and no record_stability_info"
         )
     lines += [f"loss {name}: {other} is computed instead" for name, other in service.stand_in_losses.items()]
     print(*lines, sep="\n", file=sys.stderr, flush=True)
