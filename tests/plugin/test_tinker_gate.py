@@ -65,6 +65,7 @@ def test_equal_weights_do_not_drift_and_renderers_agree(suite):
 
     assert status == 0
     assert "sampler_drift <= 0.02  0.000" in out
+    assert "nats a token, n 4" in out
     assert "was trained with renderer" not in out
 
 

@@ -46,7 +46,8 @@ sampler_drift = replace(_measure_drift, scores_failures=True)
 
 def check_sampler_drift(inputs: CheckInputs) -> Iterator[Finding]:
     """Yield a line on the drift of each arm, where it was scored."""
-    means = [_mean(scores.values) for scores in inputs.section.scores[NAME]]
+    scored = [scores.values[np.isfinite(scores.values)] for scores in inputs.section.scores[NAME]]
+    means = [float(values.mean()) if values.size else None for values in scored]
     if all(mean is None for mean in means):
         return
     drifting = [
@@ -56,16 +57,17 @@ def check_sampler_drift(inputs: CheckInputs) -> Iterator[Finding]:
     ]
     yield Finding(
         check="sampler drift",
-        cells=tuple("" if mean is None else f"{mean:.2g} nats a token" for mean in means),
+        cells=tuple(
+            "" if mean is None else f"{mean:.2g} nats a token, n {values.size:,}"
+            for mean, values in zip(means, scored, strict=True)
+        ),
         differs="drifts" if drifting else "",
         problem=f"the sampler's log-probabilities are off the trainer's for the same tokens: {', '.join(drifting)}; more than "
         f"{LARGEST:g} means that other weights are sampled from than were trained: save them again"
         if drifting
         else "",
-        document=means,
+        document=[
+            None if mean is None else {"mean": mean, "n": values.size}
+            for mean, values in zip(means, scored, strict=True)
+        ],
     )
-
-
-def _mean(values: np.ndarray) -> float | None:
-    scored = values[np.isfinite(values)]
-    return float(scored.mean()) if scored.size else None
