@@ -85,6 +85,21 @@ def test_batches_that_a_resumed_training_repeats_count_once():
     assert list(held_batches(log, steps_of(r_000003=None, s_000006=10, s_final=10)).values()) == [None, None, None]
 
 
+def test_a_training_resumes_from_the_last_state_and_not_from_weights_alone():
+    weights = SavedCheckpoint("000004", "tinker://r/sampler_weights/000004", "", 4)
+    log = TrainingLog([checkpoint("r", "000003", 3), weights, checkpoint("s", "000006", 6)])
+    steps = {**steps_of(r_000003=3, s_000006=6), weights.sampler: 4}
+
+    assert find_resumptions(log, steps)["s"].source == log.rows[0]
+    assert list(held_batches(log, steps).values()) == [3, 4, 6]
+
+
+def test_weights_with_fewer_steps_than_their_training_started_with_hold_an_unknown_number_of_batches():
+    log = TrainingLog([checkpoint("r", "000003", 3), checkpoint("s", "000006", 6)])
+
+    assert list(held_batches(log, steps_of(r_000003=5, s_000006=2)).values()) == [5, None]
+
+
 def test_a_batch_of_several_steps_and_a_training_that_started_from_weights():
     started = "tinker://q/weights/final"
     log = TrainingLog([checkpoint("r", "000002", 2)], {"num_substeps": 4, "load_checkpoint_path": started})
