@@ -175,3 +175,27 @@ def test_bad_input_ends_before_any_request(explained, arguments, sentence):
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: {sentence}"])
     assert explained.calls() == []
+
+
+SWEEP = """
+[adapters.tuned]
+backend = "scripted"
+script = "scripts:answer"
+
+[adapters.tuned.sweep]
+"parameters.quality" = [1, 2]
+by = "citation"
+"""
+
+
+@pytest.mark.uses("sweeps")
+def test_an_arm_of_several_models_is_refused(explained):
+    explained.script(SCRIPT)
+    with (explained.path / "crucible.toml").open("a") as file:
+        file.write(SWEEP)
+
+    result = explained.run("--crucible-adapter=tuned", "--crucible-explain=q1")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*adapter 'tuned' stands for several models; name one of them to explain its replies"])
+    assert explained.calls() == []
