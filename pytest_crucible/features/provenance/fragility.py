@@ -37,6 +37,9 @@ MOST_SETS_OF_REPORTS = 100
 MOST_SETS_OF_MANY = 150
 """Of more samples all sets are tried if they are so few, as those of up to three of four kinds of answers: about a second."""
 
+FULL_COST = 20
+"""A decision that weighs all evidence takes so many times as long as one that needs a part: so many fewer sets are tried."""
+
 LARGE = 20_000
 """Of more samples the baseline's answers are tried only if the candidate's change nothing: a decision takes 0.1 s and more."""
 
@@ -46,6 +49,7 @@ Differs = Callable[[Decision], bool]
 def measure_fragility(question: Question, most_sets: int = MOST_SETS) -> Fragility:
     """Return the fewest answers, and lost samples, that change a verdict; of few samples up to `most_sets` sets are tried."""
     undefined = undefined_reason(question)
+    most_sets = most_sets if question.is_weighed_in_part else most_sets // FULL_COST
     if undefined:
         return Fragility(undefined=undefined, lost=count_lost(question), counts_lost=True)
     moves = [movable_answers(question, number, is_better) for number in question.numbers for is_better in (True, False)]
@@ -95,7 +99,8 @@ def _try_smaller(
     most_sets: int,
 ) -> tuple[tuple[Moves, Places] | None, bool]:
     """Return the smallest set, and whether all smaller ones were tried: of few samples, or few kinds of answers."""
-    is_small, is_exact, left = int(question.chosen.sum()) <= SMALL, True, MOST_SETS_OF_MANY
+    is_small, is_exact = int(question.chosen.sum()) <= SMALL, True
+    left = MOST_SETS_OF_MANY if question.is_weighed_in_part else MOST_SETS_OF_MANY // FULL_COST
     for moves in all_moves:
         below = len(moves.answers) + 1 if fewest is None else fewest[1].size
         # There are as many sets as sizes, and more.

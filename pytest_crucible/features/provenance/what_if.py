@@ -143,6 +143,15 @@ class Question:
             return _weigh_plain_mean(measure, arms, attributes, self.alpha, self.family_size)
         return weigh_evidence(measure, arms, attributes, alpha=self.alpha, family_size=self.family_size)
 
+    @cached_property
+    def is_weighed_in_part(self) -> bool:
+        """Whether a decision needs a part of the evidence: all that a comparison prints takes ten times as long."""
+        measure = self.measure
+        if isinstance(measure, Target):
+            return True
+        arms = self.table.arm(measure, 0), self.table.arm(measure, self.numbers[1])
+        return is_plain_mean(measure, arms, self.table.attributes_of(measure))
+
     def _with(self, answers: Answers | None) -> tuple[ScoreTable, ScoreTable | None]:
         if answers is None:
             return self.table, self.rest
