@@ -68,6 +68,8 @@ def _built(name: str, build: Callable[[Path], None]) -> Path:
         unfinished = STORES / f"unfinished-{os.getpid()}-{name}"
         build(unfinished)
         unfinished.rename(path)
+    # Adds the tables that this version has and the one that built it had not; the dashboard only reads.
+    RunStore(str(path)).close()
     return path
 
 
