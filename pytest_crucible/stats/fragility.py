@@ -34,7 +34,7 @@ def fewest_answers(changes: Changes, most: int, *, guess: int = 1, is_one_sided:
         return _fewest_of_range(changes, most, guess)
     guess = min(max(guess, 1), most)
     # A guess that changes it shows without the largest number that some do.
-    if not most or not (most > SCANNED and changes(guess) or changes(most)):
+    if not most or not ((most > SCANNED and changes(guess)) or changes(most)):
         return None
     if most <= SCANNED:
         return next((number for number in range(1, most + 1) if changes(number)), None)
