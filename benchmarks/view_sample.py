@@ -18,6 +18,11 @@ TEXTS = {
     "no common word": 1,
     "one Chinese character in a hundred changed": 2,
     "Chinese, no common sentence": 3,
+    "Japanese, no common sentence": 4,
+    "Thai, no common sentence": 5,
+    "emoji between blanks": 6,
+    "one word": 7,
+    "random bytes": 8,
 }
 # From the key to the last part of the difference, in milliseconds. Long tasks before the key are those of opening the page.
 MEASURE = """async () => {

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import os
 import stat
-import subprocess
 import sys
 import tempfile
 import time
@@ -184,6 +183,9 @@ def git_commit(root: Path) -> dict[str, Any] | None:
 
 
 def _git(root: Path, *arguments: str) -> str | None:
+    # Imported here: a command that only reads a store starts no process.
+    import subprocess
+
     try:
         done = subprocess.run(
             ["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=5, check=False

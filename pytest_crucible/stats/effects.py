@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +27,7 @@ from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.stats.results import Effect
 
 # Nodes of each of three panels: before, across and behind the place where Phi rises.
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(48)
+NODES = 48
 # Standard deviations of S, and of Z, that the integral covers: beyond lies less than 1e-30.
 REACH = 12.0
 # A limit against endless loops.
@@ -114,8 +115,15 @@ def _panels(t: float, dof: float, ncp: float) -> tuple[Array, Array]:
         edges += [edge for sign in (-1, 1) if edges[0] < (edge := (ncp + sign * REACH) / t) < edges[1]]
     cuts = np.sort(np.array(edges))
     half = np.diff(cuts)[:, None] / 2
-    positions = cuts[:-1, None] + half * (NODES + 1)
-    return positions.ravel(), (half * WEIGHTS).ravel()
+    nodes, weights = _legendre()
+    positions = cuts[:-1, None] + half * (nodes + 1)
+    return positions.ravel(), (half * weights).ravel()
+
+
+@cache
+def _legendre() -> tuple[Array, Array]:
+    # Computed at first use: most that imports this module has no effect size, and it takes as long as ten imports.
+    return np.polynomial.legendre.leggauss(NODES)
 
 
 NO_SPREAD = "nothing varies: a difference in units of a standard deviation of 0 is not defined"

@@ -53,28 +53,32 @@ class ExactSum:
         except OverflowError:
             return math.copysign(math.inf, self.units)
 
-    def _add_piece(self, rest: Array) -> None:
-        largest = max(float(rest.max()), -float(rest.min()))
-        if not largest:
-            return
-        exponent, halvings = math.frexp(largest)[1], 0
-        if exponent > _HUGE:
-            halvings, exponent = _HALVINGS, exponent - _HALVINGS
-            rest = rest * 2.0**-_HALVINGS
-        while True:
+    def _add_piece(self, values: Array) -> None:
+        if math.frexp(_largest(values))[1] > _HUGE:
+            # Those from 1 on alone: a tiny value would lose bits.
+            is_large = np.abs(values) >= 1
+            self._add_windows(values[is_large] * 2.0**-_HALVINGS, _HALVINGS)
+            values = values[~is_large]
+        self._add_windows(values, 0)
+
+    def _add_windows(self, rest: Array, halvings: int) -> None:
+        exponent = math.frexp(_largest(rest))[1]
+        while rest.any():
             window = math.ldexp(1.0, max(exponent + _WINDOW, -1022))
             part = rest + window
             part -= window
             self._add_exactly(float(part.sum()), halvings)
             rest = rest - part
-            if not rest.any():
-                return
             # What remains is at most half of the last bit of the window.
             exponent += _WINDOW - 53
 
     def _add_exactly(self, number: float, halvings: int) -> None:
         mantissa, exponent = math.frexp(number)
         self.units += int(mantissa * 2**53) << (exponent - 53 + _PLACES + halvings)
+
+
+def _largest(values: Array) -> float:
+    return max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
 
 
 def exact_sum(values: Array) -> float:

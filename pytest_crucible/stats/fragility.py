@@ -32,11 +32,13 @@ def fewest_answers(changes: Changes, most: int, *, guess: int = 1, is_one_sided:
     """
     if not is_one_sided:
         return _fewest_of_range(changes, most, guess)
-    if not most or not changes(most):
+    guess = min(max(guess, 1), most)
+    # A guess that changes it shows without the largest number that some do.
+    if not most or not ((most > SCANNED and changes(guess)) or changes(most)):
         return None
     if most <= SCANNED:
         return next((number for number in range(1, most + 1) if changes(number)), None)
-    return _halve(changes, *_enclose(changes, most, min(max(guess, 1), most)))
+    return _halve(changes, *_enclose(changes, most, guess))
 
 
 def _fewest_of_range(changes: Changes, most: int, guess: int) -> int | None:

@@ -43,12 +43,16 @@ NEGLIGIBLE = 1e-13
 """Outer counts of a smaller probability are left out."""
 CONVERGED = 1e-5
 """A bound whose p-value is this near to alpha, on the scale of normal quantiles, is exact enough."""
+CLEAR = 0.01
+"""Where the p-value of no difference is further from alpha on that scale, the side of 0 of a bound needs no search."""
 TIED = 1e-9
 """Statistics that differ by less are equal: the observed outcome belongs to its own region despite rounding."""
 SMOOTH = 6.0
 """With a larger standard deviation of the outer count, the probability hardly bends within one standard error."""
 LARGE = 16
 """Factorials from which on five terms of Stirling's series are exact."""
+SMALL_ERRORS = np.array([math.lgamma(k + 1) - k * math.log(k or 1) + k for k in range(LARGE)])
+"""Stirling's errors of the smaller ones."""
 ROUGH_GRID, SMOOTH_GRID = (41, 9), (13, 5)
 """Nuisance rates that are tried over thirteen standard errors, and then around the best. Against 1201 rates the largest
 probability falls short by a share of at most 0.0003."""
@@ -202,9 +206,8 @@ def _stirling_errors(counts: Array) -> Array:
     large = np.maximum(counts, LARGE)
     inverse, square = 1 / large, large**-2.0
     series = inverse * (1 / 12 - square * (1 / 360 - square * (1 / 1260 - square * (1 / 1680 - square / 1188))))
-    small = np.array([math.lgamma(k + 1) - k * math.log(k or 1) + k for k in range(LARGE)])
     places = np.clip(counts, 0, LARGE - 1).astype(np.intp)
-    return np.asarray(np.where(counts < LARGE, small[places], np.log(2 * math.pi * large) / 2 + series))
+    return np.asarray(np.where(counts < LARGE, SMALL_ERRORS[places], np.log(2 * math.pi * large) / 2 + series))
 
 
 def lower_bound(region: Region, estimate: float, guess: float, alpha: float) -> float:
@@ -253,6 +256,7 @@ def least_counts(sizes: Array, reaches: Callable[[Array], npt.NDArray[np.bool_]]
     return enough
 
 
+@lru_cache(maxsize=4096)
 def nuisance_range(count: int, n: int) -> Range:
     """Return the Clopper-Pearson interval of the outer rate, which misses it in a share `LEFT_OUT` of experiments."""
     low = beta_quantile(LEFT_OUT / 2, count, n - count + 1) if count else 0.0
@@ -350,8 +354,7 @@ def paired_exact_test_p_value(gained: int, lost: int, n: int, *, level: float = 
     if p_value >= 1 - level:
         return p_value
     # The end beyond the estimate never excludes 0.
-    nearest = paired_exact_bound(max(gained, lost), min(gained, lost), n, alpha=(1 - level) / 2, side="lower")
-    return 1 - level if nearest <= 0 else p_value
+    return p_value if _excludes_zero(max(gained, lost), min(gained, lost), n, (1 - level) / 2) else 1 - level
 
 
 @lru_cache(maxsize=4096)
@@ -377,10 +380,25 @@ def _paired_lower(gained: int, lost: int, n: int, alpha: float) -> float:
     if min(gained, lost) >= MANY:
         return tango_lower(gained, lost, n, z + _shift(gained, lost))
     limit = tango_lower(gained, lost, n, z)
+    return lower_bound(_lower_region(gained, lost, n, limit, z), (gained - lost) / n, limit, alpha)
+
+
+def _lower_region(gained: int, lost: int, n: int, limit: float, z: float) -> Region:
+    """Return the outcomes whose statistic at a difference is z or more."""
     discordant = outer_counts(gained + lost, n)
     least = least_counts(discordant, lambda inner: tango_statistics(inner, discordant - inner, n, limit) >= z - TIED)
-    region = _paired_region(gained, lost, n, discordant, least)
-    return lower_bound(region, (gained - lost) / n, limit, alpha)
+    return _paired_region(gained, lost, n, discordant, least)
+
+
+def _excludes_zero(gained: int, lost: int, n: int, alpha: float) -> bool:
+    """Return whether the lower bound is above 0: mostly by the p-value of no difference, the bound's in its first step."""
+    if lost < n and min(gained, lost) < MANY:
+        z = -normal_quantile(alpha)
+        p_value = _lower_region(gained, lost, n, tango_lower(gained, lost, n, z), z).p_value(0.0)
+        apart = normal_quantile(min(p_value, 1 - math.ulp(1.0))) + z
+        if abs(apart) > CLEAR:
+            return apart < 0
+    return _paired_lower(gained, lost, n, alpha) > 0
 
 
 def _shift(gained: int, lost: int) -> float:

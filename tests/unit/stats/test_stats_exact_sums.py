@@ -27,6 +27,10 @@ def test_a_sum_is_that_of_fsum(values):
     assert exact_sum(np.array(values, dtype=float)) == expected
 
 
+def test_a_tiny_value_beside_a_huge_one_keeps_its_bits():
+    assert exact_sum(np.array([1.5e301, 3.2352592880679193e-298, -1.5e301])) == 3.2352592880679193e-298
+
+
 @given(NUMBERS, st.randoms(use_true_random=False))
 @settings(max_examples=choose_examples(200))
 def test_neither_order_nor_split_changes_a_bit_of_a_sum(values, random):

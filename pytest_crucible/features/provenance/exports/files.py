@@ -7,14 +7,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from pytest_crucible.exports.table_files import write_csv, write_jsonl
-from pytest_crucible.features.provenance.exports.rows import graph_rows, printable_table, step_rows
-from pytest_crucible.features.provenance.graph import Graph
-from pytest_crucible.features.provenance.timeline import Timeline
 from pytest_crucible.records import ExportTable
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.object_reference import load_object
@@ -23,6 +19,10 @@ from pytest_crucible.records.secret_settings import process_hider
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.report.printable import printable_json
 from pytest_crucible.runs.report_files import write_whole
+
+if TYPE_CHECKING:
+    from pytest_crucible.features.provenance.graph import Graph
+    from pytest_crucible.features.provenance.timeline import Timeline
 
 Render = Callable[[Any, str], str | bytes]
 """Returns the content of a file from a graph or timelines, and the style of a diagram."""
@@ -55,17 +55,27 @@ def _document(reference: str) -> Render:
     return render
 
 
-def _json_lines(to_table: Callable[[Any], ExportTable]) -> Render:
-    return lambda content, style: printable_json(_render_table(write_jsonl, to_table(content)))
+def _json_lines(reference: str) -> Render:
+    return lambda content, style: printable_json(_render_table("write_jsonl", _table(reference, content)))
 
 
-def _comma_separated(to_table: Callable[[Any], ExportTable]) -> Render:
-    return lambda content, style: _render_table(write_csv, printable_table(to_table(content)))
+def _comma_separated(reference: str) -> Render:
+    def render(content: Any, style: str) -> str:
+        from pytest_crucible.features.provenance.exports.rows import printable_table
+
+        return _render_table("write_csv", printable_table(_table(reference, content)))
+
+    return render
 
 
-def _render_table(write: Callable[[ExportTable, Any], int], table: ExportTable) -> str:
+def _table(reference: str, content: Any) -> ExportTable:
+    table: ExportTable = load_object(f"{_FOLDER}.{reference}")(content)
+    return table
+
+
+def _render_table(writer: str, table: ExportTable) -> str:
     file = BytesIO()
-    write(table, file)
+    load_object(f"pytest_crucible.exports.table_files:{writer}")(table, file)
     return file.getvalue().decode()
 
 
@@ -75,8 +85,8 @@ GRAPHS: Mapping[str, Render] = {
     ".prov.json": _document("prov:prov_document"),
     ".html": _page("pages:graph_html"),
     ".md": _page("pages:graph_markdown"),
-    ".jsonl": _json_lines(graph_rows),
-    ".csv": _comma_separated(graph_rows),
+    ".jsonl": _json_lines("rows:graph_rows"),
+    ".csv": _comma_separated("rows:graph_rows"),
 }
 """Ending of a file's name -> the format of a graph."""
 TIMELINES: Mapping[str, Render] = {
@@ -85,8 +95,8 @@ TIMELINES: Mapping[str, Render] = {
     ".chrome.json": _document("chrome:chrome_document"),
     ".html": _page("pages:timelines_html"),
     ".md": _page("pages:timelines_markdown"),
-    ".jsonl": _json_lines(step_rows),
-    ".csv": _comma_separated(step_rows),
+    ".jsonl": _json_lines("rows:step_rows"),
+    ".csv": _comma_separated("rows:step_rows"),
 }
 """Ending of a file's name -> the format of timelines."""
 

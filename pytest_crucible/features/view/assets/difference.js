@@ -104,8 +104,11 @@ export class Comparison {
     if (this.comparing !== comparing) return;
     this.status.textContent = summary(difference, before === after);
     this.output.replaceChildren();
+    this.output.dir = "auto";
     for (const part of parts(difference.spans, before, after)) {
       this.output.append(part);
+      // The first part decides: a browser would look through all text for a letter again with each part of signs or emoji.
+      if (this.output.dir === "auto" && this.output.children.length > 1) this.output.dir = this.output.matches(":dir(rtl)") ? "rtl" : "ltr";
       if (await pause() && this.comparing !== comparing) return;
     }
     this.output.dataset.state = "done";

@@ -5,6 +5,18 @@ export const MOST_STEPS = 8_000_000;
 // Edits of a stretch: at least few, and no more than fit in 16 MB, in which all paths of a stretch are kept.
 const LEAST_EDITS = 64, MOST_EDITS = 2_000;
 
+// Counts the numbers that have a partner, and their runs without a gap. In scripts with few characters unlike texts share more than
+// a tenth of them, but scattered: rarely two in a row.
+export function countPartners(partners) {
+  let shared = 0, runs = 0, before = -2;
+  for (const partner of partners) {
+    shared += partner >= 0;
+    runs += partner >= 0 && partner !== before + 1;
+    before = partner < 0 ? -2 : partner;
+  }
+  return { shared, runs, isScattered: shared < 2 * runs };
+}
+
 // Returns for each number of `a` the place of its partner in `b` (-1 without one), and whether there is no longer common sequence.
 export function matchNumbers(a, b, different, steps = MOST_STEPS) {
   const left = sharedNumbers(a, b, different), right = sharedNumbers(b, a, different);
@@ -30,6 +42,8 @@ class Search {
     // A longer pair has shorter stretches: then all of them together take about the steps there are.
     const edits = Math.floor((2 * steps) / (a.length + b.length + 1));
     this.mostEdits = Math.min(Math.max(edits, LEAST_EDITS), MOST_EDITS, a.length + b.length);
+    // Very long texts that share nothing but chance in a quarter of the steps are given up: it would be 0.5 s for nothing.
+    this.giveUpAt = edits < LEAST_EDITS ? 0.75 * steps : -Infinity;
     Object.assign(this, { a, b, left: steps, isShortest: true, reached: new Int32Array((this.mostEdits + 1) ** 2) });
     this.partners = new Int32Array(a.length).fill(-1);
   }
@@ -42,8 +56,16 @@ class Search {
     while (i < width && j < height && this.left > 0) {
       [i, j] = this.matchStretch(i, j, width - i, height - j);
       this.isShortest &&= i === width && j === height;
+      if (this.left < this.giveUpAt && this.isChance(i, j)) break;
     }
     this.isShortest &&= i === width || j === height;
+  }
+
+  // Whether what was matched up to two places says nothing. It is computed once.
+  isChance(i, j) {
+    this.giveUpAt = -Infinity;
+    const { shared, isScattered } = countPartners(this.partners.subarray(0, i));
+    return isScattered || 10 * shared < Math.max(i, j);
   }
 
   // Matches the numbers on the path that comes furthest with so many edits, and returns where it ends.

@@ -1,8 +1,10 @@
 // The difference of two texts, word by word.
-import { matchNumbers, MOST_STEPS } from "./shortest_edit.js";
+import { countPartners, matchNumbers, MOST_STEPS } from "./shortest_edit.js";
 import { findWords, numberWords } from "./words.js";
 
 export const KEPT = 0, DELETED = 1, INSERTED = 2;
+// Runs of common words that a page draws in a moment, even if they say nothing.
+const MANY_RUNS = 10_000;
 
 // Returns spans as [kind, start, end, ...] (`end` is exclusive; inserted ones are of `after`, all others of `before`), the numbers
 // of words, whether few are in both, and whether no shorter list exists. Kept and deleted spans are `before`, kept and inserted `after`.
@@ -10,8 +12,8 @@ export function compareTexts(before, after, steps = MOST_STEPS) {
   const [left, right] = [findWords(before), findWords(after)];
   const { numbered: [a, b], different } = numberWords([left, right]);
   const { partners, isShortest } = matchNumbers(a, b, different, steps);
-  const shared = partners.reduce((sum, partner) => sum + (partner >= 0), 0);
-  const hasLittle = 10 * shared < Math.max(left.count, right.count);
+  const { shared, runs, isScattered } = countPartners(partners);
+  const hasLittle = 10 * shared < Math.max(left.count, right.count) || (isScattered && runs > MANY_RUNS && !isShortest);
   // Single words that two long texts share by chance say nothing, and there are many.
   const kept = hasLittle && !isShortest ? 0 : shared;
   const spans = new Spans(left, right);

@@ -143,6 +143,16 @@ def test_long_texts_that_share_a_few_words_by_chance_are_deleted_and_inserted_as
     assert not difference["isShortest"]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("first", "many"), [(0xE01, 58), (0x3041, 80)], ids=["Thai", "Japanese"])
+def test_very_long_texts_in_few_characters_share_only_what_is_in_a_row(opened, first, many):
+    draw = random.Random(1)
+    before, after = ("".join(chr(first + int(many ** draw.random())) for _ in range(330_000)) for _ in range(2))
+
+    assert compare(opened, before, after)["spans"] == [DELETED, 0, 330_000, INSERTED, 0, 330_000]
+    assert compare(opened, before, before[:200_000] + after[200_000:])["words"]["kept"] >= 200_000
+
+
 def test_a_changed_word_keeps_the_blanks_around_it(opened):
     difference = compare(opened, "one two three", "one four three")
 
@@ -166,6 +176,24 @@ def test_thai_and_japanese_are_rebuilt_where_they_are_too_long_to_be_segmented(o
 
 def wait_until_drawn(page: Any) -> None:
     page.wait_for_selector("#difference[data-state=done]", state="attached")
+
+
+DRAW = """async ([before, after]) => {
+    const { Comparison } = await import("/assets/difference.js");
+    const { compareTexts } = await import("/assets/word_difference.js");
+    const output = Object.assign(document.createElement("pre"), { dir: "auto" }), comparing = [];
+    document.body.append(output);
+    const view = Object.assign(Object.create(Comparison.prototype), { output, comparing, status: document.createElement("p") });
+    await view.draw(comparing, [before, after], compareTexts(before, after));
+    return [getComputedStyle(output).direction, output.children.length > 2];
+}"""
+
+
+@pytest.mark.parametrize(("letter", "direction"), [("\u05d0", "rtl"), ("a", "ltr"), ("\U0001f600", "ltr")])
+def test_a_long_difference_runs_as_its_first_letter_does(page, letter, direction):
+    text = f"{letter} 1. " * 2_000
+
+    assert page.evaluate(DRAW, [text, text + letter]) == [direction, True]
 
 
 def test_a_key_compares_the_first_replies_of_candidate_and_baseline(page):
