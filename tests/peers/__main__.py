@@ -10,6 +10,7 @@ run is named, and its files stay.
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import shutil
 import subprocess
@@ -62,13 +63,20 @@ def write_files(tool: Tool, folder: Path) -> str:
         install = (python, "-m", "pip", "install", "--quiet")
     if tool.packages:
         _run(*install, *tool.packages)
+    arguments = [str((FILES / argument).resolve()) for argument in tool.arguments]
+    if tool.program:
+        _run("npm", "install", "--silent", "--no-audit", "--prefix", str(folder), tool.program)
+        arguments.append(str(folder / "node_modules" / ".bin" / tool.program))
     output = folder / "made"
     output.mkdir()
     script = shutil.copy(FILES / tool.script, output)
     program = "bash" if script.endswith(".sh") else python
-    _run(program, script, *(str((FILES / argument).resolve()) for argument in tool.arguments), cwd=output)
+    _run(program, script, *arguments, cwd=output)
     names = [re.split(r"[\[<>=]", package)[0] for package in tool.packages]
     code = "import sys, importlib.metadata as m; print(', '.join(f'{n} {m.version(n)}' for n in sys.argv[1:]))"
+    if tool.program:
+        package = json.loads((folder / "node_modules" / tool.program / "package.json").read_text(encoding="utf-8"))
+        return f"{tool.program} {package['version']}"
     return _run(python, "-c", code, *names).strip()
 
 

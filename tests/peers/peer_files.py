@@ -25,6 +25,8 @@ class Tool:
     packages: tuple[str, ...]
     files: Mapping[str, Mapping[str, Any]]
     arguments: tuple[str, ...] = ()
+    program: str = ""
+    """A package of npm with a program of its name, whose path the script gets."""
 
     @classmethod
     def of(cls, name: str, entry: Mapping[str, Any]) -> Tool:
@@ -34,6 +36,7 @@ class Tool:
             packages=tuple(entry["packages"]),
             files=entry.get("files", {}),
             arguments=tuple(entry.get("arguments", ())),
+            program=entry.get("program", ""),
         )
 
 
