@@ -11,12 +11,14 @@ from typing import Any, overload
 from pytest_crucible.importers.results import Record
 from pytest_crucible.records.errors import DatasetError, SpecError
 from pytest_crucible.records.row_files import open_parquet, text_lines
-from pytest_crucible.records.serialize import TooDeep, parse
+from pytest_crucible.records.serialize import MOST_DEPTH, TooDeep, parse
 
 # Below, a file's rows take some hundred MB, and reading them again would take a third more time.
 LARGE_BYTES = 50_000_000
 LARGE_ROWS = 50_000
 _BATCH = 10_000  # rows: the texts of a batch take some MB
+_SCAN = json.JSONDecoder().scan_once
+_ENDS = ("\n", "", "\r\n")
 _PLAIN = {type(None), str, bool, int, float}
 NumberedRow = tuple[int, Record]
 
@@ -68,6 +70,9 @@ def large_lines(path: Path) -> RereadRows | None:
 
 def _parse_lines(path: Path) -> Iterator[NumberedRow]:
     for number, text in text_lines(path):
+        if (plain := _parse_plain(text)) is not None:
+            yield number, plain
+            continue
         if not text.strip():
             continue
         line = text.removesuffix("\n")
@@ -77,6 +82,17 @@ def _parse_lines(path: Path) -> Iterator[NumberedRow]:
                 f"line {number} of {path} is not an object ({line:.40}): write one JSON object on each line"
             )
         yield number, row
+
+
+def _parse_plain(text: str) -> Record | None:
+    """Return the object of a line, in two thirds of the time of `parse_line`; None for a line to look at more closely."""
+    try:
+        row, end = _SCAN(text, 0)
+    except (ValueError, StopIteration, RecursionError):
+        return None
+    # Fewer brackets than levels cannot nest too deep.
+    is_plain = text[end:] in _ENDS and text.count("[") + text.count("{") <= MOST_DEPTH
+    return row if is_plain and type(row) is dict else None
 
 
 def parse_line(path: Path, number: int, line: str) -> object:
@@ -154,3 +170,12 @@ def differ_in_unit(units: Sequence[int], values: Iterable[int]) -> bool:
     of_values = np.fromiter(values, dtype=np.int64, count=len(of_units))[order]
     is_same = of_units[order][1:] == of_units[order][:-1]
     return bool((is_same & (of_values[1:] != of_values[:-1])).any())
+
+
+def are_distinct(hashes: Sequence[int]) -> bool:
+    """Return whether no two values have one hash. A hash of 0 is of no value."""
+    import numpy as np
+
+    of_values = np.array(hashes, dtype=np.int64)
+    of_values = of_values[of_values != 0]
+    return len(np.unique(of_values)) == len(of_values)
