@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, overload
@@ -119,15 +119,21 @@ class ParquetRows(RereadRows):
 
     def with_columns(self, names: Sequence[str]) -> Iterator[NumberedRow]:
         """Yield the rows with some of their columns. Raises SpecError."""
-        number = 0
-        for columns in self._batches(names):
-            for cells in zip(*columns, strict=True):
-                number += 1
-                yield number, dict(zip(names, cells, strict=True))
+        return enumerate(chain.from_iterable(map(rows_of, self.batches(names))), start=1)
+
+    def batches(self, names: Sequence[str]) -> Iterator[dict[str, list[Any]]]:
+        """Yield some of the columns of consecutive rows. Raises SpecError."""
+        try:
+            with open_parquet(self._path) as file:
+                for batch in file.iter_batches(columns=[*names], batch_size=_BATCH, use_threads=False):
+                    # pyarrow returns the columns in the order of the file.
+                    yield {name: self._plain_cells(batch.column(name)) for name in names}
+        except DatasetError as error:
+            raise SpecError(str(error)) from error
 
     def cells(self, name: str) -> Iterator[Any]:
         """Yield the cells of a column. Raises SpecError."""
-        return chain.from_iterable(column for [column] in self._batches([name]))
+        return chain.from_iterable(columns[name] for columns in self.batches([name]))
 
     def distinct(self, names: Sequence[str]) -> list[NumberedRow]:
         """Return the first row of each combination of cells in some columns, in their order. Raises SpecError."""
@@ -136,18 +142,14 @@ class ParquetRows(RereadRows):
             firsts.setdefault(repr(row), (number, row))
         return list(firsts.values())
 
-    def _batches(self, names: Sequence[str]) -> Iterator[list[list[Any]]]:
-        try:
-            with open_parquet(self._path) as file:
-                for batch in file.iter_batches(columns=[*names], batch_size=_BATCH, use_threads=False):
-                    # pyarrow returns the columns in the order of the file.
-                    yield [self._plain_cells(batch.column(name)) for name in names]
-        except DatasetError as error:
-            raise SpecError(str(error)) from error
-
     def _plain_cells(self, column: Any) -> list[Any]:
         cells: list[Any] = column.to_pylist()
         return cells if {*map(type, cells)} <= _PLAIN else [*map(self._plain, cells)]
+
+
+def rows_of(columns: Mapping[str, Sequence[Any]]) -> Iterator[Record]:
+    """Yield the rows of columns."""
+    return (dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True))
 
 
 def large_parquet(path: Path, plain: Callable[[Any], Any]) -> ParquetRows | None:

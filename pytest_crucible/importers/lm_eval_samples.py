@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 from pytest_crucible.importers.generation import as_messages, generation_settings
 from pytest_crucible.importers.large_files import RereadRows
 from pytest_crucible.importers.metric_facts import facts_by_name, is_known
-from pytest_crucible.importers.packed_rows import PackedRows, Packing, PlainRows, RowColumns
+from pytest_crucible.importers.packed_rows import PackedRows, Packing, PlainRows, RowColumns, are_finite
 from pytest_crucible.importers.results import NoSampleScoresError, ParsedFile, Results, Row, Source
 from pytest_crucible.importers.sources import open_source
 from pytest_crucible.records import MetricFacts, Reply
@@ -155,32 +155,24 @@ def _join_filters(source: Source, settings: Mapping[str, Any]) -> Sequence[Row]:
     return list(rows.values())
 
 
-_PART = 1_000  # rows: their objects take some MB
+_PART = 50  # rows: with more, their objects leave the caches of the processor before their columns are read
 
 
 def _pack(rows: RereadRows, settings: Mapping[str, Any]) -> Packing:
     """Return the rows without their replies: a part of rows of one kind by its columns, any other part row by row."""
     packing, samples = Packing(), (sample for _, sample in rows)
     while part := list(islice(samples, _PART)):
-        requests = [_first_request(sample.get("arguments")) for sample in part]
-        plain = _plain_rows(part, [as_messages(prompt) for prompt, _ in requests])
-        if plain is None:
+        if (plain := _plain_rows(part, settings)) is not None:
+            packing.extend(plain)
+        else:
             packing.add(_lm_eval_row(sample, settings, with_reply=False) for sample in part)
-            continue
-        packing.extend(plain)
-        before = None
-        for _, generation in requests:
-            if generation != before:
-                packing.add_settings({**settings, **generation_settings(generation)})
-                before = generation
     return packing
 
 
-_NUMBERS = {float, int, bool}
-_PLAIN = ("doc_id", "doc", "target", "filter", "metrics", "prompt_hash")
+_PLAIN = ("doc_id", "doc", "target", "arguments", "filter", "metrics", "prompt_hash")
 
 
-def _plain_rows(part: Sequence[Mapping[str, Any]], prompts: Sequence[Any]) -> PlainRows | None:
+def _plain_rows(part: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) -> PlainRows | None:
     """Return the columns of samples that have all fields, one filter and the same metrics with finite values; else None."""
     first = part[0].get("metrics")
     if not (isinstance(first, list) and first and all(type(name) is str for name in first)):
@@ -190,27 +182,27 @@ def _plain_rows(part: Sequence[Mapping[str, Any]], prompts: Sequence[Any]) -> Pl
         columns = [*zip(*map(itemgetter(*_PLAIN, *names), part), strict=True)]
     except KeyError:
         return None
-    ids, inputs, expected, filters, metrics, hashes = columns[: len(_PLAIN)]
+    ids, inputs, expected, arguments, filters, metrics, hashes = columns[: len(_PLAIN)]
     scores = dict(zip(names, columns[len(_PLAIN) :], strict=True))
     is_plain = (
         type(filters[0]) is str
         and filters.count(filters[0]) == metrics.count(first) == len(part)
         and all(hashes)
         and not {_PERPLEXITY, *_UNITS} & {*names}
-        and all(
-            _NUMBERS.issuperset(map(type, values)) and all(map(math.isfinite, values)) for values in scores.values()
-        )
+        and all(map(are_finite, scores.values()))
     )
     if not is_plain:
         return None
     by_filter = _filter_suffix(filters[0])
+    prompts, generations = zip(*map(_first_request, arguments), strict=True)
     return PlainRows(
         samples=[*map(str, ids)],
         scores={name + by_filter: [*map(float, values)] for name, values in scores.items()},
         inputs=inputs,
         expected=expected,
-        prompts=prompts,
+        prompts=[*map(as_messages, prompts)],
         prompts_sha256=hashes,
+        settings=[{**settings, **generation_settings(generation)} for generation, _ in groupby(generations)],
     )
 
 

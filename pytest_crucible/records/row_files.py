@@ -253,6 +253,9 @@ def _row_group_rows(
         first += batch.num_rows
 
 
+_BUFFER = 1 << 16  # bytes; without one, the columns of a row group are read as a whole
+
+
 @contextlib.contextmanager
 def open_parquet(path: Path) -> Iterator[Any]:
     """Open a file. Its errors become DatasetErrors, now and while it is read."""
@@ -262,7 +265,7 @@ def open_parquet(path: Path) -> Iterator[Any]:
     except ImportError:
         raise DatasetError(f'{path} needs pyarrow: pip install "pytest-crucible[parquet]"') from None
     try:
-        with ParquetFile(path) as file:
+        with ParquetFile(path, buffer_size=_BUFFER) as file:
             yield file
     except (OSError, ArrowException) as error:
         raise DatasetError(f"{path} cannot be read as Parquet ({str(error).splitlines()[0]})") from error
