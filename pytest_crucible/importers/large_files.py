@@ -174,10 +174,10 @@ def differ_in_unit(units: Sequence[int], values: Iterable[int]) -> bool:
     return bool((is_same & (of_values[1:] != of_values[:-1])).any())
 
 
-def are_distinct(hashes: Sequence[int]) -> bool:
-    """Return whether no two values have one hash. A hash of 0 is of no value."""
+def are_distinct(hashes: Iterable[int], count: int) -> bool:
+    """Return whether so many hashes are all different. Sorted they take a fifth of the memory of a set."""
     import numpy as np
 
-    of_values = np.array(hashes, dtype=np.int64)
-    of_values = of_values[of_values != 0]
-    return len(np.unique(of_values)) == len(of_values)
+    in_order = np.fromiter(hashes, dtype=np.int64, count=count)
+    in_order.sort()
+    return not bool((in_order[1:] == in_order[:-1]).any())

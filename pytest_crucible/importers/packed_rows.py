@@ -10,6 +10,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
+from pytest_crucible.importers.large_files import LARGE_ROWS, are_distinct
 from pytest_crucible.importers.results import Row
 from pytest_crucible.records import Value
 from pytest_crucible.records.serialize import canonical, pick
@@ -28,6 +29,7 @@ class RowColumns:
     samples: list[str] = field(default_factory=list)
     repeats: list[int] = field(default_factory=list)
     groups: list[str | None] = field(default_factory=list)
+    """Empty where no row has one."""
     scores: dict[str, list[Value | None]] = field(default_factory=dict)
     lost: dict[int, Mapping[str, str]] = field(default_factory=dict)
     errors: dict[int, str] = field(default_factory=dict)
@@ -54,6 +56,9 @@ class RowColumns:
 
     def has_repeated_samples(self) -> bool:
         """Return whether a sample has two rows."""
+        is_many = len(self.samples) >= LARGE_ROWS
+        if is_many and are_distinct(map(hash, self.samples), len(self.samples)):
+            return False
         return len(set(self.samples)) < len(self.samples)
 
     def values(self, metric: str) -> list[Value | None]:
@@ -66,7 +71,7 @@ class RowColumns:
         return Row(
             sample=self.samples[place],
             repeat=self.repeats[place],
-            group=self.groups[place],
+            group=self.groups[place] if self.groups else None,
             scores=scores,
             lost=self.lost.get(place, {}),
             error=self.errors.get(place, ""),
@@ -77,7 +82,9 @@ class RowColumns:
         place = len(self.samples)
         self.samples.append(row.sample)
         self.repeats.append(row.repeat)
-        self.groups.append(row.group)
+        if row.group is not None:
+            self.groups += [None] * (place - len(self.groups))
+            self.groups.append(row.group)
         for name, value in row.scores.items():
             self._column(name, place).append(_as_one_object(value, values))
         if row.lost:
@@ -91,7 +98,6 @@ class RowColumns:
         place, rows = len(self.samples), len(plain.samples)
         self.samples += plain.samples
         self.repeats += [0] * rows
-        self.groups += [None] * rows
         for name, scores in plain.scores.items():
             self._column(name, place).extend(_as_one_object(value, values) for value in scores)
 
@@ -104,9 +110,11 @@ class RowColumns:
         return column
 
     def pad(self) -> None:
-        """Give all columns of scores one length, after the last row."""
+        """Give all columns one length, after the last row."""
         for column in self.scores.values():
             column += [ABSENT] * (len(self.samples) - len(column))
+        if self.groups:
+            self.groups += [None] * (len(self.samples) - len(self.groups))
 
 
 def _as_one_object(value: Value | None, values: dict[float, float]) -> Value | None:

@@ -260,12 +260,19 @@ _BUFFER = 1 << 16  # bytes; without one, the columns of a row group are read as 
 def open_parquet(path: Path) -> Iterator[Any]:
     """Open a file. Its errors become DatasetErrors, now and while it is read."""
     try:
-        from pyarrow import ArrowException
+        from pyarrow import ArrowException, default_memory_pool, set_memory_pool, system_memory_pool
         from pyarrow.parquet import ParquetFile
     except ImportError:
         raise DatasetError(f'{path} needs pyarrow: pip install "pytest-crucible[parquet]"') from None
     try:
-        with ParquetFile(path, buffer_size=_BUFFER) as file:
+        pool = default_memory_pool()
+        # The pool of a file is that of its opening. The default one keeps what it has used once, tens of MB.
+        set_memory_pool(system_memory_pool())
+        try:
+            opened = ParquetFile(path, buffer_size=_BUFFER)
+        finally:
+            set_memory_pool(pool)
+        with opened as file:
             yield file
     except (OSError, ArrowException) as error:
         raise DatasetError(f"{path} cannot be read as Parquet ({str(error).splitlines()[0]})") from error

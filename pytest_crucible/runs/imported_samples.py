@@ -35,7 +35,8 @@ def can_leave_texts_out(task: Task, contrasts: Sequence[Contrast]) -> bool:
         return False
     if any(contrast.by is not None for contrast in contrasts) or len(packed[0].kinds) > 1:
         return False
-    return are_distinct(_questions(task))
+    questions = _questions(task)
+    return are_distinct((question for question in questions if question), len(questions) - questions.count(0))
 
 
 def _questions(task: Task) -> Sequence[int]:
@@ -124,7 +125,8 @@ def _groups(task: Task) -> dict[str, str]:
     groups: dict[str, str] = {}
     for results in task.arms:
         columns = RowColumns.of(results.rows)
-        for sample, group in zip(columns.samples, columns.groups, strict=True):
+        # Without groups there are none of them.
+        for sample, group in zip(columns.samples, columns.groups, strict=False):
             if group is not None and groups.setdefault(sample, group) != group:
                 raise SpecError(
                     f"task {task.name!r}: sample {sample!r} is in group {groups[sample]!r} and, for "
