@@ -52,7 +52,24 @@ class RereadRows(Sequence[NumberedRow]):
         return self._first if at == 0 else list(self)[at]
 
 
-def large_lines(path: Path) -> RereadRows | None:
+class LineRows(RereadRows):
+    """The rows of a file of JSON lines, which can be read in two halves."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        super().__init__(lambda: parse_lines(path))
+
+    def middle(self) -> int:
+        """Return the byte at which the second half begins; 0 for a file that has to be read from its beginning."""
+        if self.path.suffix == ".gz":
+            return 0
+        with self.path.open("rb") as file:
+            file.seek(self.path.stat().st_size // 2)
+            file.readline()
+            return file.tell()
+
+
+def large_lines(path: Path) -> LineRows | None:
     """Return the rows of a large file of JSON lines; None for a small one, or where the first line is not a whole object.
 
     A damaged line is found when it is read, which raises SpecError.
@@ -65,11 +82,12 @@ def large_lines(path: Path) -> RereadRows | None:
         is_object = isinstance(parse(json.loads, first), dict)
     except (TooDeep, ValueError):
         return None
-    return RereadRows(lambda: _parse_lines(path)) if is_object and has_more else None
+    return LineRows(path) if is_object and has_more else None
 
 
-def _parse_lines(path: Path) -> Iterator[NumberedRow]:
-    for number, text in text_lines(path):
+def parse_lines(path: Path, begin: int = 0, end: int | None = None) -> Iterator[NumberedRow]:
+    """Yield the rows of a file, or those of a part as `text_lines` reads it. Raises SpecError."""
+    for number, text in text_lines(path, begin, end):
         if (plain := _parse_plain(text)) is not None:
             yield number, plain
             continue

@@ -8,16 +8,18 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from pytest_crucible.importers.generation import as_messages, generation_settings
-from pytest_crucible.importers.large_files import RereadRows
+from pytest_crucible.importers.large_files import LineRows
 from pytest_crucible.importers.metric_facts import facts_by_name, is_known
 from pytest_crucible.importers.packed_rows import PackedRows, Packing, PlainRows, RowColumns, are_finite
 from pytest_crucible.importers.results import NoSampleScoresError, ParsedFile, Results, Row, Source
+from pytest_crucible.importers.second_half import pack_lines
 from pytest_crucible.importers.sources import open_source
 from pytest_crucible.records import MetricFacts, Reply
 from pytest_crucible.records.errors import SpecError
@@ -135,8 +137,8 @@ def _lm_eval_results(source: Source, harness: _ResultsFile) -> Results:
 
 def _join_filters(source: Source, settings: Mapping[str, Any]) -> Sequence[Row]:
     """Return a row for each sample, with the scores of all filters."""
-    if isinstance(source.rows, RereadRows):
-        packing = _pack(source.rows, settings)
+    if isinstance(source.rows, LineRows):
+        packing = pack_lines(source.rows, partial(_pack, settings=settings))
         if not packing.columns.has_repeated_units():
             return PackedRows(packing, lambda: (_lm_eval_row(sample, settings) for _, sample in source.rows or ()))
     rows: dict[str, Row] = {}
@@ -158,9 +160,9 @@ def _join_filters(source: Source, settings: Mapping[str, Any]) -> Sequence[Row]:
 _PART = 50  # rows: with more, their objects leave the caches of the processor before their columns are read
 
 
-def _pack(rows: RereadRows, settings: Mapping[str, Any]) -> Packing:
+def _pack(samples: Iterable[Mapping[str, Any]], settings: Mapping[str, Any]) -> Packing:
     """Return the rows without their replies: a part of rows of one kind by its columns, any other part row by row."""
-    packing, samples = Packing(), (sample for _, sample in rows)
+    packing, samples = Packing(), iter(samples)
     while part := list(islice(samples, _PART)):
         if (plain := _plain_rows(part, settings)) is not None:
             packing.extend(plain)

@@ -15,7 +15,7 @@ from pytest_crucible.importers.results import Row
 from pytest_crucible.records import Value
 from pytest_crucible.records.serialize import canonical, pick
 
-ABSENT: Any = object()
+ABSENT: Any = Ellipsis
 """In a column of scores: the row has no score of this metric."""
 _TEXT, _NUMBERS = {str}, {float, int, bool}
 _NO_METADATA: dict[str, Any] = {}
@@ -93,13 +93,19 @@ class RowColumns:
         if row.error:
             self.errors[place] = row.error
 
-    def extend(self, plain: PlainRows, values: dict[float, float]) -> None:
-        """Add what `add` adds of each row."""
-        place, rows = len(self.samples), len(plain.samples)
-        self.samples += plain.samples
-        self.repeats += [0] * rows
-        for name, scores in plain.scores.items():
+    def extend(self, others: RowColumns, values: dict[float, float]) -> None:
+        """Add rows by their columns. `values` are those so far."""
+        place = len(self.samples)
+        self.samples += others.samples
+        self.repeats += others.repeats
+        if others.groups:
+            self.groups += [None] * (place - len(self.groups))
+            self.groups += others.groups
+        for name, scores in others.scores.items():
             self._column(name, place).extend(_as_one_object(value, values) for value in scores)
+        self.lost |= {place + row: lost for row, lost in others.lost.items()}
+        self.errors |= {place + row: error for row, error in others.errors.items()}
+        self.metrics |= others.metrics
 
     def _column(self, name: str, place: int) -> list[Value | None]:
         """Return the scores of a metric, as many as there are rows before a place."""
@@ -126,8 +132,8 @@ def _as_one_object(value: Value | None, values: dict[float, float]) -> Value | N
 class PlainRows:
     """Consecutive rows by column, which all have the same metrics and one repeat, no group, no metadata, no loss and no error."""
 
-    samples: Sequence[str]
-    scores: Mapping[str, Sequence[Value]]
+    samples: list[str]
+    scores: dict[str, list[Value | None]]
     inputs: Sequence[Any]
     prompts: Sequence[Any]
     """As they were sent; None where a row has none."""
@@ -146,11 +152,11 @@ def are_finite(values: Sequence[Any]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RowHashes:
-    """64-bit hashes, of this process, of the inputs and prompts of an arm; 0 where a row has none."""
+    """64-bit hashes of the inputs and prompts of an arm; 0 where a row has none."""
 
     inputs: array[int] = field(default_factory=lambda: array("q"))
     prompts: array[int] = field(default_factory=lambda: array("q"))
-    """Of `Row.prompt_sha256`."""
+    """Of `Row.prompt_sha256`; shorter than `inputs` where no further row has one."""
 
     @classmethod
     def of(cls, rows: Iterable[Row]) -> RowHashes:
@@ -159,16 +165,20 @@ class RowHashes:
             return rows.hashes
         hashes = cls()
         for row in rows:
-            hashes.add(row)
+            hashes.extend([row.input], [row.prompt_sha256] if row.prompt_sha256 else [])
         return hashes
 
-    def add(self, row: Row) -> None:
-        self.inputs.append(_hash_input(row.input))
-        self.prompts.append(hash(row.prompt_sha256) if row.prompt_sha256 else 0)
+    def extend(self, inputs: Sequence[Any], prompts_sha256: Sequence[str]) -> None:
+        """Add rows. None of them has a prompt, or all have one."""
+        prompts = array("q", map(_hash, prompts_sha256))
+        self.merge(RowHashes(array("q", map(_hash_input, inputs)), prompts))
 
-    def extend(self, plain: PlainRows) -> None:
-        self.inputs.extend(map(_hash_input, plain.inputs))
-        self.prompts.extend(map(hash, plain.prompts_sha256) if plain.prompts_sha256 else [0] * len(plain.samples))
+    def merge(self, later: RowHashes) -> None:
+        """Add the hashes of further rows."""
+        if later.prompts:
+            self.prompts.extend([0] * (len(self.inputs) - len(self.prompts)))
+            self.prompts.extend(later.prompts)
+        self.inputs.extend(later.inputs)
 
 
 class Packing:
@@ -188,20 +198,34 @@ class Packing:
         """Add rows of any kind."""
         for row in rows:
             self.columns.add(row, self._values)
-            self.hashes.add(row)
+            self.hashes.extend([row.input], [row.prompt_sha256] if row.prompt_sha256 else [])
             self.questions.append(_hash_question(row.prompt, row.input, row.expected, row.metadata))
             self.kinds.add(row.prompt is not None)
             self.settings.setdefault(repr(row.parameters), row.parameters)
 
     def extend(self, plain: PlainRows) -> None:
         """Add plain rows, in a third of the time."""
-        self.columns.extend(plain, self._values)
-        self.hashes.extend(plain)
-        expected = plain.expected or [None] * len(plain.samples)
+        rows = len(plain.samples)
+        of_rows = RowColumns(
+            samples=plain.samples, repeats=[0] * rows, scores=plain.scores, metrics=dict.fromkeys(plain.scores)
+        )
+        self.columns.extend(of_rows, self._values)
+        self.hashes.extend(plain.inputs, plain.prompts_sha256)
+        expected = plain.expected or [None] * rows
         self.questions.extend(map(_hash_question, plain.prompts, plain.inputs, expected))
         self.kinds |= {prompt is not None for prompt in plain.prompts}
         for settings in plain.settings or ({},):
             self.settings.setdefault(repr(settings), settings)
+
+    def merge(self, later: Packing) -> None:
+        """Add rows that were packed apart."""
+        later.columns.pad()
+        self.columns.extend(later.columns, self._values)
+        self.hashes.merge(later.hashes)
+        self.questions.extend(later.questions)
+        self.kinds |= later.kinds
+        for text, settings in later.settings.items():
+            self.settings.setdefault(text, settings)
 
 
 class PackedRows(Sequence[Row]):
@@ -248,13 +272,13 @@ def map_rows(rows: Sequence[Row], change: Callable[[Row], Row]) -> Sequence[Row]
 
 
 def _hash_input(value: Any) -> int:
-    """Return the hash of an input of this process; 0 for None."""
+    """Return the hash of an input; 0 for None."""
     if value is None:
         return 0
-    # Most inputs are texts, or fields of texts: writing them as JSON would take four times as long.
+    # Most inputs are texts, or fields of texts: writing these as JSON would take twice as long.
     if type(value) is dict and _TEXT.issuperset(map(type, value.values())):
-        return hash(frozenset(value.items()))
-    return hash((type(value) is str, value if type(value) is str else canonical(value)))
+        return _digest(f"{{{sorted(value.items())}")
+    return _hash(value)
 
 
 def _hash_question(prompt: Any, input: Any, expected: Any, metadata: Mapping[str, Any] = _NO_METADATA) -> int:
@@ -267,6 +291,9 @@ def _hash_question(prompt: Any, input: Any, expected: Any, metadata: Mapping[str
 def _hash(value: Any) -> int:
     """Return 64 bits of a value's hash, the same in each process. Among a million values, two share them by 1 in 40 million."""
     # Behind a quote, so that a text equals no other value's JSON.
-    text = f'"{value}' if isinstance(value, str) else canonical(value)
-    digest = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest()
+    return _digest(f'"{value}' if isinstance(value, str) else canonical(value))
+
+
+def _digest(text: str) -> int:
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "big", signed=True)
