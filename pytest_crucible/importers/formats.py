@@ -23,7 +23,7 @@ from pytest_crucible.importers import (
     tables,
 )
 from pytest_crucible.importers.metric_facts import with_our_names
-from pytest_crucible.importers.packed_rows import PackedRows, RowColumns, map_rows
+from pytest_crucible.importers.packed_rows import PackedRows, RowColumns, are_finite, map_rows
 from pytest_crucible.importers.pytest_bags import PytestBags
 from pytest_crucible.importers.record_readers import RECORD_READERS
 from pytest_crucible.importers.results import (
@@ -166,17 +166,19 @@ def _check_types(results: Results) -> None:
     """Raise TypeError for a name, a repeat or a score of the wrong type: a file may contain anything."""
     columns = RowColumns.of(results.rows)
     groups = (group for group in columns.groups if group is not None)
-    for name in chain((results.task, results.arm), columns.samples, columns.metrics, groups):
-        if not (isinstance(name, str) and (name.isalnum() or _NO_TEXT.isdisjoint(name))):
+    is_plain = {str}.issuperset(map(type, columns.samples)) and all(map(str.isalnum, columns.samples))
+    for name in chain((results.task, results.arm), () if is_plain else columns.samples, columns.metrics, groups):
+        if not (isinstance(name, str) and _NO_TEXT.isdisjoint(name)):
             raise TypeError(f"{name!r:.40} is not a name")
     # The readers that pack rows make the metadata themselves.
     for row in () if isinstance(results.rows, PackedRows) else results.rows:
         if not isinstance(row.metadata, Mapping):
             raise TypeError(f"{row.metadata!r:.40} is not the metadata of a sample")
-    for repeat in columns.repeats:
+    for repeat in {*columns.repeats}:
         if not isinstance(repeat, int) or repeat < 0:
             raise TypeError(f"{repeat!r:.40} is not the number of a repeat")
-    for value in (value for name in columns.scores for value in columns.values(name)):
+    others = (name for name, scores in columns.scores.items() if not are_finite(scores))
+    for value in (value for name in others for value in columns.values(name)):
         if value is not None and not (isinstance(value, str) or math.isfinite(value)):
             raise TypeError(f"{value!r:.40} is not a score")
 

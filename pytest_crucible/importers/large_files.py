@@ -183,9 +183,9 @@ def differ_in_unit(units: Sequence[int], values: Iterable[int]) -> bool:
     # Loaded for many rows: a mapping of a million units takes ten times the memory of sorting them.
     import numpy as np
 
-    of_units = np.array(units, dtype=np.int64)
-    if len(np.unique(of_units)) == len(of_units):
+    if are_distinct(units, len(units)):
         return False
+    of_units = np.array(units, dtype=np.int64)
     order = np.argsort(of_units, kind="stable")
     of_values = np.fromiter(values, dtype=np.int64, count=len(of_units))[order]
     is_same = of_units[order][1:] == of_units[order][:-1]

@@ -260,6 +260,7 @@ def by_arm(rows: Iterable[tuple[str, Row]]) -> dict[str, list[Row]]:
 _WORDS = {"true": True, "false": False, "yes": True, "no": False, "pass": True, "fail": False}
 # Spellings of a missing value by pandas, R, JSON and spreadsheets.
 _NOTHING = frozenset({"", "nan", "none", "null", "n/a", "na", "-"})
+_LONGEST = len("infinity")
 
 
 def number(value: Any) -> bool | float | None:
@@ -268,16 +269,20 @@ def number(value: Any) -> bool | float | None:
     >>> number("True"), number("0.5"), number("a reply"), number("")
     (True, 0.5, None, nan)
     """
-    if isinstance(value, bool | int | float):
+    if isinstance(value, str):
+        word = value.strip()
+        # Most texts are longer than all words below, and reading them as a number takes longer than all else.
+        if len(word) > _LONGEST and word[0].isalpha():
+            return None
+        word = word.lower()
+    elif isinstance(value, (bool, int, float)):
         return value if isinstance(value, bool) or math.isfinite(value) else math.nan
-    word = "" if value is None else value.strip().lower() if isinstance(value, str) else "text"
+    else:
+        word = "" if value is None else "text"
     if word in _NOTHING:
         return math.nan
     if word in _WORDS:
         return _WORDS[word]
-    # Most texts are words, and an error takes longer than all else.
-    if word[0].isalpha() and word[0] not in "in":
-        return None
     try:
         parsed = float(word)
     except ValueError:

@@ -147,13 +147,11 @@ def _stored_values(scores: Sequence[Value | None], kind: str | None) -> dict[str
     if kind == "text":
         texts = [None if score is None else sanitize_text(str(score)) for score in scores]
         return {"value": nothing, "is_bool": [0] * len(scores), "label": texts}
-    as_number = (lambda score: float(bool(score))) if kind == "binary" else float
-    values = [None if score is None else as_number(score) for score in scores]
-    return {
-        "value": values,
-        "is_bool": [int(kind == "binary" and value is not None) for value in values],
-        "label": nothing,
-    }
+    if kind == "binary":
+        flags = [None if score is None else float(bool(score)) for score in scores]
+        return {"value": flags, "is_bool": [int(flag is not None) for flag in flags], "label": nothing}
+    numbers = [None if score is None else float(score) for score in scores]
+    return {"value": numbers, "is_bool": [0] * len(scores), "label": nothing}
 
 
 def _outcome(row: Row, unit: Unit, facts: Mapping[str, MetricFacts]) -> tuple[Outcome, list[Observation], list[Lost]]:
