@@ -25,33 +25,43 @@ Pack = Callable[[Iterable[Record]], Packing]
 
 def pack_lines(rows: LineRows, pack: Pack) -> Packing:
     """Return the packed rows of a file. `pack` can be pickled. Raises SpecError."""
-    middle = rows.middle() if rows.path.stat().st_size >= SHARED_BYTES and _processors() > 1 else 0
+    is_shared = rows.path.stat().st_size >= SHARED_BYTES and _processors() > 1
+    middle = rows.middle() if is_shared else 0
     if middle:
-        with tempfile.TemporaryFile() as output, _other_process(rows.path, middle, pack, output) as other:
+        with _other_process(rows.path, middle, pack) as other_half:
             packing = pack(record for _, record in parse_lines(rows.path, 0, middle))
-            if other.wait() == 0:
-                output.seek(0)
-                for part in _load_parts(output):
-                    packing.merge(part)
+            if other_half(packing):
                 return packing
-    # A process that failed has found an error, whose line has no number there, or was ended: then all is read here.
+    # A process that failed was ended, or has found an error, whose line has no number there: all is read here.
     return pack(record for _, record in rows)
 
 
 @contextlib.contextmanager
-def _other_process(path: Path, begin: int, pack: Pack, output: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+def _other_process(path: Path, begin: int, pack: Pack) -> Iterator[Callable[[Packing], bool]]:
+    """Let another process pack a file from a byte on, and yield a function that adds its rows; False if it has failed."""
     command = [sys.executable, "-m", __name__]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.DEVNULL, env=environment
-    ) as process:
+    with tempfile.TemporaryFile() as work, tempfile.TemporaryFile() as output:
+        pickle.dump((path.absolute(), begin, pack), work)
+        work.seek(0)
         try:
-            # A process that does not start reads nothing.
-            with contextlib.suppress(OSError), process.stdin or contextlib.nullcontext() as stdin:
-                pickle.dump((path.absolute(), begin, pack), stdin)
-            yield process
+            process = subprocess.Popen(command, stdin=work, stdout=output, stderr=subprocess.DEVNULL, env=environment)
+        except OSError:
+            yield lambda packing: False
+            return
+
+        def add_rows(packing: Packing) -> bool:
+            is_whole = process.wait() == 0 and output.seek(0, os.SEEK_END) > 0
+            output.seek(0)
+            for part in _load_parts(output) if is_whole else ():
+                packing.merge(part)
+            return is_whole
+
+        try:
+            yield add_rows
         finally:
             process.kill()
+            process.wait()
 
 
 def _load_parts(file: IO[bytes]) -> Iterator[Packing]:
