@@ -186,7 +186,7 @@ class RowHashes:
 
 
 class Packing:
-    """What is in memory of packed rows: columns and hashes, of which no row can be made again."""
+    """Columns and hashes of rows, from which no row can be made again."""
 
     def __init__(self) -> None:
         self.columns, self.hashes = RowColumns(), RowHashes()
