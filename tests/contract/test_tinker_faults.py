@@ -258,8 +258,8 @@ def test_a_pause_is_shown_while_it_lasts_and_is_not_the_time_of_the_sample(hoste
 
     async def ask_in_a_queue() -> tuple[Any, str]:
         assert (await ask(backend))[0].output_tokens == 4
-        hosted.fault, hosted.hits = Fault("paused", paths=FETCH, times=8), 0
-        with TimeLimit(0.4) as limit:
+        hosted.fault, hosted.hits = Fault("paused", paths=FETCH, times=24), 0
+        with TimeLimit(1.2) as limit:
             set_clock(limit)
             asking = asyncio.create_task(backend.generate(request()))
             while not shared.waits_for(0.0):
@@ -270,7 +270,7 @@ def test_a_pause_is_shown_while_it_lasts_and_is_not_the_time_of_the_sample(hoste
         lines, reply = asyncio.run(ask_in_a_queue())
     assert lines == "Tinker is paused: rate limit"
     assert reply.output_tokens == 4
-    assert hosted.hits > 8
+    assert hosted.hits > 24
     assert shared.waits_for(0.0) == ""
     assert pauses == ["Tinker is paused: rate limit"]
 

@@ -22,7 +22,8 @@ from faulty_tinker import Faulty
 from tinker_http import WAIT_S
 
 from pytest_crucible.backends.tinker.backend import TinkerBackend
-from pytest_crucible.backends.tinker.service import close_holder
+from pytest_crucible.backends.tinker.service import Service, ServiceAddress, close_holder
+from pytest_crucible.backends.tinker.stored import list_checkpoint
 from pytest_crucible.local_model.server.hub_cache import write_hub_cache
 
 
@@ -354,3 +355,22 @@ def test_pictures_are_refused_in_a_sentence(tinker, service):
     datum = tinker.Datum(model_input=picture, loss_fn_inputs={"target_tokens": [1], "weights": [1.0]})
     with pytest.raises(Exception, match="this model reads only text"):
         got(client.forward_backward([datum], "cross_entropy"))
+
+
+def test_a_checkpoint_without_a_renderer_has_that_of_its_training_run(tinker, service, server):
+    training = {"renderer_name": "role_colon"}
+    client = got(service.create_lora_training_client(base_model="crucible/tiny", rank=4, user_metadata=training))
+    path = got(client.save_weights_for_sampler("renderer")).path
+    product = Service(
+        ServiceAddress(server.url, server.key),
+        tinker,
+        name="tinker",
+        wait_s=WAIT_S,
+        seed=0,
+        check=lambda seconds: None,
+        hide=lambda text: text,
+    )
+    try:
+        assert list_checkpoint(product, path).renderer == "role_colon"
+    finally:
+        product.close(alive=True)

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 from fork_server import INTERPRETER
+from run_sizes import FULL
 
 from pytest_crucible.features import NAMES
 
 BOTH = ("--crucible-adapter=v2", "--compare=v1")
-PARTS = 5
-"""Each feature is left out of the first test of a fifth of the files, another fifth than that of the feature before."""
+PARTS = 5 if FULL else 10
+"""Each feature is left out of the first test of a fifth or a tenth of the files, others than those of the feature before."""
 
 
 @pytest.mark.parametrize("name", NAMES)

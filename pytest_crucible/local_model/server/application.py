@@ -140,7 +140,9 @@ def assign_project(service: Service, request: Request) -> Response:
 
 async def retrieve(service: Service, request: Request) -> Response:
     """Wait for a result; a failure is reported in its body, with status 200."""
-    return await service.futures.fetch(request.object().text("request_id"), FETCH_S)
+    request_id = request.object().text("request_id")
+    service.note_fetch(request_id)
+    return await service.futures.fetch(request_id, FETCH_S)
 
 
 def cancel(service: Service, request: Request) -> Response:

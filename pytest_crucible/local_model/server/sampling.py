@@ -42,6 +42,7 @@ def asample(service: Service, request: Request) -> Response:
     sampling = None
     if body.get("sampling_session_id") is not None:
         sampling = service.sampling(body.text("sampling_session_id"))
+    service.cancel_replies_of_gone_clients()
     weights = sampling.weights if sampling else _read_weights(service, body)
     _check_stability_info(service, body)
     number = body.whole("seq_id") if sampling else next(service.numbers)

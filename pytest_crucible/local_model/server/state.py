@@ -34,6 +34,8 @@ T = TypeVar("T")
 FETCH_S = 20.0
 # A session ends after this time without a request or heartbeat.
 SILENT_S = 3600.0
+# The SDK sends a heartbeat each 10 s: after this time without one, the replies of a client take the places of others.
+GONE_S = 60.0
 
 
 @dataclass(slots=True)
@@ -47,6 +49,8 @@ class Session:
     display_name: str | None = None
     project_id: str | None = None
     finished: bool = False
+    gone: bool = False
+    """Its client has been silent for a while, and its replies were cancelled."""
 
 
 @dataclass(slots=True)
@@ -137,8 +141,13 @@ class Service:
             raise NotFound(f"unknown session {session_id!r}")
         if session.finished:
             raise Refusal(f"session {session_id} is finished", HTTPStatus.GONE)
-        session.last_seen = self.clock()
+        session.last_seen, session.gone = self.clock(), False
         return session
+
+    def note_fetch(self, request_id: str) -> None:
+        """Note that the client of a request waits for it."""
+        if session := self.sessions.get(request_id.partition(":")[0]):
+            session.last_seen = self.clock()
 
     def run(self, model_id: str) -> Run:
         """Return a training run; 404 for an unknown one."""
@@ -172,9 +181,19 @@ class Service:
             if run.session == session.id:
                 run.trainer = None
         # Saving goes on; replies that nothing waits for take slots of others.
-        self.futures.cancel_all(f"{session.id}:sample:")
+        self._cancel_replies(session)
         self.completions.forget(f"{session.id}:")
         shutil.rmtree(self.snapshots / session.id, ignore_errors=True)
+
+    def cancel_replies_of_gone_clients(self) -> None:
+        """Cancel the replies of clients that were killed, which finish no session."""
+        for session in self.sessions.values():
+            if not (session.finished or session.gone) and session.last_seen < self.clock() - GONE_S:
+                session.gone = True
+                self._cancel_replies(session)
+
+    def _cancel_replies(self, session: Session) -> None:
+        self.futures.cancel_all(f"{session.id}:sample:")
 
     def finish_silent_sessions(self) -> None:
         """Finish sessions whose clients have disappeared."""

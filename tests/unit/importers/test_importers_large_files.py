@@ -113,6 +113,19 @@ def test_samples_with_other_inputs_are_left_out_of_large_files_too(tmp_path, no_
 
 
 @pytest.mark.slow
+def test_a_score_that_is_no_number_is_lost_in_large_files_too(tmp_path, no_run_is_small):
+    first = samples(tmp_path / "a.jsonl", 0)
+    second = samples(tmp_path / "b.jsonl", 1)
+    lines = first.read_text(encoding="utf-8").splitlines()
+    lines[17] = json.dumps({**json.loads(lines[17]), "exact_match": float("nan")})
+    first.write_text("\n".join(lines), encoding="utf-8")
+
+    [comparison] = compare_results(first, second).experiments[0].comparisons
+
+    assert (comparison.pairs, comparison.lost) == (ROWS - 1, 1)
+
+
+@pytest.mark.slow
 def test_equal_questions_of_large_files_are_one_group(tmp_path, no_run_is_small):
     files = [samples(tmp_path / f"{arm}.jsonl", arm) for arm in range(2)]
     for path in files:

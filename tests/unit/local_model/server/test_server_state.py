@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -16,7 +17,7 @@ from pytest_crucible.local_model.config import Shape
 from pytest_crucible.local_model.engine import Engine
 from pytest_crucible.local_model.server.application import Application
 from pytest_crucible.local_model.server.models import MAX_SAMPLERS, BaseModel, Samplers, Weights
-from pytest_crucible.local_model.server.state import SILENT_S, Service, derive_seed
+from pytest_crucible.local_model.server.state import GONE_S, SILENT_S, Service, derive_seed
 from pytest_crucible.local_model.server.transport import Request
 
 SHAPE = Shape(vocabulary=262, width=8, layers=1, heads=2, mlp=8, context=32)
@@ -83,6 +84,31 @@ async def test_a_session_without_a_sign_of_life_is_finished_when_the_next_one_co
     assert (await local.call("POST", "/session_heartbeat", session_id=silent))[0] == 410
     assert (await local.call("POST", "/session_heartbeat", session_id=alive))[0] == 200
     assert local.service.runs[model].trainer is None
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("sign_of_life", "is_waited_for"),
+    [(None, False), ("/session_heartbeat", True), ("/retrieve_future", True)],
+)
+async def test_replies_to_a_killed_client_end_when_another_one_samples(local, sign_of_life, is_waited_for):
+    session, _ = await local.model()
+    reply = asyncio.get_running_loop().create_future()
+    local.service.futures.add(f"{session}:sample:0:0", reply)
+    local.clock.now += GONE_S - 1
+    if sign_of_life:
+        waiting = asyncio.create_task(
+            local.call("POST", sign_of_life, session_id=session, request_id=f"{session}:sample:0:0")
+        )
+        await asyncio.sleep(0)
+    local.clock.now += 2
+    prompt = {"chunks": [{"tokens": [70], "type": "encoded_text"}]}
+    await local.post("/asample", prompt=prompt, sampling_params={"max_tokens": 1}, base_model="crucible/tiny")
+
+    assert reply.done() != is_waited_for
+    if sign_of_life:
+        local.service.futures.cancel_all(session)
+        assert (await waiting)[0] == 200
 
 
 @pytest.mark.asyncio

@@ -1,0 +1,49 @@
+"""Packed rows are the rows that were packed: their columns, what is missing in them, and rows with other ids."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pytest_crucible.importers.packed_rows import PackedRows, RowColumns, map_rows
+from pytest_crucible.importers.results import Row
+from pytest_crucible.records import Reply
+
+ROWS = [
+    Row(sample="a", scores={"accuracy": 1.0}, reply=Reply(text="yes"), input="A?"),
+    Row(
+        sample="b",
+        scores={"accuracy": None, "style": 0.5},
+        lost={"speed": "no clock"},
+        reply=Reply(text="no"),
+        input="B?",
+    ),
+    Row(sample="c", repeat=1, group="g", scores={"style": 0.25}, error="timeout", input="C?"),
+]
+
+
+def pack(rows):
+    return PackedRows(lambda with_replies: rows)
+
+
+def without_texts(row):
+    return replace(row, reply=None, input=None)
+
+
+def test_a_packed_row_lacks_only_its_texts():
+    columns = RowColumns.of(pack(ROWS))
+
+    assert [columns.row(place) for place in range(len(ROWS))] == [without_texts(row) for row in ROWS]
+
+
+def test_a_metric_that_a_row_lacks_is_not_one_that_does_not_apply():
+    columns = RowColumns.of(pack(ROWS))
+
+    assert columns.values("accuracy") == [1.0, None]
+    assert columns.values("style") == [0.5, 0.25]
+
+
+def test_mapped_rows_have_new_ids_and_their_own_texts():
+    mapped = map_rows(pack(ROWS), lambda row: replace(row, sample=f"task/{row.sample}"))
+
+    assert list(mapped) == [replace(row, sample=f"task/{row.sample}") for row in ROWS]
+    assert mapped.columns.samples == ["task/a", "task/b", "task/c"]
