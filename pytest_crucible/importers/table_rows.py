@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from pytest_crucible.importers.generation import as_messages, finish_of
@@ -101,11 +102,11 @@ class TableRows:
             if packing.columns.has_repeated_units():
                 return []
             repeats = max(packing.columns.repeats) + 1
-            arm_rows = PackedRows(packing, lambda arm=arm: read(arm, rows))
+            arm_rows = PackedRows(packing, partial(read, arm, rows))
             results.append(arm_results(*arm, arm_rows, repeats, weights))
         return results
 
-    def _plain_rows(self, columns: Mapping[str, Sequence[Any]], metrics: Mapping[str, str]) -> PlainRows | None:
+    def _plain_rows(self, columns: Mapping[str, list[Any]], metrics: Mapping[str, str]) -> PlainRows | None:
         """Return rows of an only arm that have an id and all scores, and nothing else but texts; None for others."""
         if self.role["sample"] == NUMBERED or not self.role.keys() <= _ROLES_OF_PLAIN:
             return None

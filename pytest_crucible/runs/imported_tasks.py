@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, combinations, zip_longest
+from itertools import chain, combinations, repeat
 from pathlib import Path
 from typing import Any
 
@@ -180,7 +180,8 @@ def _with_other_inputs(arms: Sequence[Results], *, same_prompts: bool) -> list[s
     changed: set[str] = set()
     for results in arms:
         hashes, of_template = RowHashes.of(results.rows), prompts.setdefault(results.template, {})
-        of_rows = zip_longest(RowColumns.of(results.rows).samples, hashes.inputs, hashes.prompts, fillvalue=0)
+        prompts_of_rows = chain(hashes.prompts, repeat(0))
+        of_rows = zip(RowColumns.of(results.rows).samples, hashes.inputs, prompts_of_rows, strict=False)
         for sample, fields, prompt in of_rows:
             if fields and inputs.setdefault(sample, fields) != fields:
                 changed.add(sample)
