@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from pytest_crucible.importers import (
     tables,
 )
 from pytest_crucible.importers.metric_facts import with_our_names
-from pytest_crucible.importers.packed_rows import PackedRows, RowColumns, map_rows
+from pytest_crucible.importers.packed_rows import PackedRows, RowColumns, are_finite, map_rows
 from pytest_crucible.importers.pytest_bags import PytestBags
 from pytest_crucible.importers.record_readers import RECORD_READERS
 from pytest_crucible.importers.results import (
@@ -164,19 +165,20 @@ def _recognises(name: str, reader: Reader, source: Source) -> bool:
 def _check_types(results: Results) -> None:
     """Raise TypeError for a name, a repeat or a score of the wrong type: a file may contain anything."""
     columns = RowColumns.of(results.rows)
-    named = {results.task, results.arm, *columns.samples, *columns.metrics}
-    named |= {group for group in columns.groups if group is not None}
-    for name in named:
+    groups = (group for group in columns.groups if group is not None)
+    is_plain = {str}.issuperset(map(type, columns.samples)) and all(map(str.isalnum, columns.samples))
+    for name in chain((results.task, results.arm), () if is_plain else columns.samples, columns.metrics, groups):
         if not (isinstance(name, str) and _NO_TEXT.isdisjoint(name)):
             raise TypeError(f"{name!r:.40} is not a name")
     # The readers that pack rows make the metadata themselves.
     for row in () if isinstance(results.rows, PackedRows) else results.rows:
         if not isinstance(row.metadata, Mapping):
             raise TypeError(f"{row.metadata!r:.40} is not the metadata of a sample")
-    for repeat in columns.repeats:
+    for repeat in {*columns.repeats}:
         if not isinstance(repeat, int) or repeat < 0:
             raise TypeError(f"{repeat!r:.40} is not the number of a repeat")
-    for value in (value for name in columns.scores for value in columns.values(name)):
+    others = (name for name, scores in columns.scores.items() if not are_finite(scores))
+    for value in (value for name in others for value in columns.values(name)):
         if value is not None and not (isinstance(value, str) or math.isfinite(value)):
             raise TypeError(f"{value!r:.40} is not a score")
 
@@ -226,9 +228,10 @@ def with_text_lost(results: Sequence[Results]) -> list[Results]:
     """Return the results of a file; of its metrics that are mostly numbers, text is a lost value."""
     columns = [RowColumns.of(arm.rows) for arm in results]
     names = dict.fromkeys(name for of_arm in columns for name in of_arm.scores)
-    values = {name: [value for of_arm in columns for value in of_arm.values(name)] for name in names}
-    with_text = {name for name, cells in values.items() if any(isinstance(cell, str) for cell in cells)}
-    numeric = {name for name in with_text if mostly_numbers(values[name])}
+    with_text = [name for name in names if any(str in map(type, of_arm.values(name)) for of_arm in columns)]
+    numeric = {
+        name for name in with_text if mostly_numbers(value for of_arm in columns for value in of_arm.values(name))
+    }
     if not numeric:
         return [*results]
     return [replace(arm, rows=map_rows(arm.rows, lambda row: _without_text(row, numeric))) for arm in results]

@@ -8,14 +8,18 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby, islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from pytest_crucible.importers.generation import as_messages, generation_settings
-from pytest_crucible.importers.large_files import RereadRows
+from pytest_crucible.importers.large_files import LineRows
 from pytest_crucible.importers.metric_facts import facts_by_name, is_known
-from pytest_crucible.importers.packed_rows import PackedRows, RowColumns
+from pytest_crucible.importers.packed_rows import PackedRows, Packing, PlainRows, RowColumns, are_finite
 from pytest_crucible.importers.results import NoSampleScoresError, ParsedFile, Results, Row, Source
+from pytest_crucible.importers.second_half import pack_lines
 from pytest_crucible.importers.sources import open_source
 from pytest_crucible.records import MetricFacts, Reply
 from pytest_crucible.records.errors import SpecError
@@ -133,14 +137,10 @@ def _lm_eval_results(source: Source, harness: _ResultsFile) -> Results:
 
 def _join_filters(source: Source, settings: Mapping[str, Any]) -> Sequence[Row]:
     """Return a row for each sample, with the scores of all filters."""
-    if isinstance(source.rows, RereadRows):
-        packed = PackedRows(
-            lambda with_replies: (
-                _lm_eval_row(sample, settings, with_reply=with_replies) for _, sample in source.rows or ()
-            )
-        )
-        if len(set(packed.columns.samples)) == len(packed):
-            return packed
+    if isinstance(source.rows, LineRows):
+        packing = pack_lines(source.rows, partial(_pack, settings=settings))
+        if not packing.columns.has_repeated_units():
+            return PackedRows(packing, lambda: (_lm_eval_row(sample, settings) for _, sample in source.rows or ()))
     rows: dict[str, Row] = {}
     equal_settings: dict[str, Mapping[str, Any]] = {}
     for line, sample in source.rows or ():
@@ -157,13 +157,70 @@ def _join_filters(source: Source, settings: Mapping[str, Any]) -> Sequence[Row]:
     return list(rows.values())
 
 
+_PART = 50  # rows: with more, their objects leave the caches of the processor before their columns are read
+
+
+def _pack(samples: Iterable[Mapping[str, Any]], settings: Mapping[str, Any]) -> Packing:
+    """Return the rows without their replies: a part of rows of one kind by its columns, any other part row by row."""
+    packing, samples = Packing(), iter(samples)
+    while part := list(islice(samples, _PART)):
+        if (plain := _plain_rows(part, settings)) is not None:
+            packing.extend(plain)
+        else:
+            packing.add(_lm_eval_row(sample, settings, with_reply=False) for sample in part)
+    return packing
+
+
+_PLAIN = ("doc_id", "doc", "target", "arguments", "filter", "metrics", "prompt_hash")
+
+
+def _plain_rows(part: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) -> PlainRows | None:
+    """Return the columns of samples that have all fields, one filter and the same metrics with finite values; else None."""
+    first = part[0].get("metrics")
+    if not (isinstance(first, list) and first and all(type(name) is str for name in first)):
+        return None
+    names = [*dict.fromkeys(first)]
+    try:
+        columns = [*zip(*map(itemgetter(*_PLAIN, *names), part), strict=True)]
+    except KeyError:
+        return None
+    ids, inputs, expected, arguments, filters, metrics, hashes = columns[: len(_PLAIN)]
+    scores = dict(zip(names, columns[len(_PLAIN) :], strict=True))
+    is_plain = (
+        type(filters[0]) is str
+        and filters.count(filters[0]) == metrics.count(first) == len(part)
+        and all(hashes)
+        and not {_PERPLEXITY, *_UNITS} & {*names}
+        and all(map(are_finite, scores.values()))
+    )
+    if not is_plain:
+        return None
+    by_filter = _filter_suffix(filters[0])
+    prompts, generations = zip(*map(_first_request, arguments), strict=True)
+    return PlainRows(
+        samples=[*map(str, ids)],
+        scores={name + by_filter: [*map(float, values)] for name, values in scores.items()},
+        inputs=inputs,
+        expected=expected,
+        prompts=[*map(as_messages, prompts)],
+        prompts_sha256=hashes,
+        settings=[{**settings, **generation_settings(generation)} for generation, _ in groupby(generations)],
+    )
+
+
+def _filter_suffix(name: Any) -> str:
+    return "" if name == "none" else f".{name}"
+
+
 def _lm_eval_row(sample: Mapping[str, Any], settings: Mapping[str, Any], *, with_reply: bool = True) -> Row:
-    by_filter = "" if sample.get("filter", "none") == "none" else f".{sample['filter']}"
+    by_filter = _filter_suffix(sample.get("filter", "none"))
     values = {
         _lm_eval_name(name, sample) + by_filter: value
         for name in _lm_eval_metrics(sample)
         if (value := _lm_eval_value(name, sample)) is not None
     }
+    prompt, generation = _first_request(sample.get("arguments"))
+    hashed = sample.get("prompt_hash") or (None if prompt is None else hashlib.sha256(prompt.encode()).hexdigest())
     return Row(
         sample=str(sample["doc_id"]),
         scores={name: value for name, value in values.items() if math.isfinite(value)},
@@ -171,36 +228,30 @@ def _lm_eval_row(sample: Mapping[str, Any], settings: Mapping[str, Any], *, with
         reply=Reply(text=_lm_eval_text(sample["filtered_resps"])) if with_reply else None,
         input=sample.get("doc"),
         expected=sample.get("target"),
-        **_lm_eval_request(sample, settings),
+        prompt=as_messages(prompt),
+        parameters={**settings, **generation_settings(generation)},
+        prompt_sha256=hashed or "",
     )
 
 
-def _lm_eval_request(sample: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the prompt of a sample's first request, with its settings: a document is put to a model in many ways.
+def _first_request(arguments: Any) -> tuple[str | None, Mapping[str, Any]]:
+    """Return the prompt of a sample's first request, and its settings: a document is put to a model in many ways.
 
     Versions before 0.4.5 write lists of arguments in place of mappings.
     """
-    first = next(iter(_entries(sample.get("arguments"))), None)
-    # The messages of an API for chats are a text in a list.
-    parts = [each[0] if isinstance(each, list) and len(each) == 1 else each for each in _entries(first)]
-    prompt = next((part for part in parts if isinstance(part, str)), None)
-    generation = next((part for part in parts if isinstance(part, dict)), {})
-    hashed = sample.get("prompt_hash") or (None if prompt is None else hashlib.sha256(prompt.encode()).hexdigest())
-    return {
-        "prompt": as_messages(prompt),
-        "parameters": {**settings, **generation_settings(generation)},
-        "prompt_sha256": hashed or "",
-    }
+    prompt, settings = None, None
+    for part in _entries(next(iter(_entries(arguments)), None)):
+        # The messages of an API for chats are a text in a list.
+        part = part[0] if isinstance(part, list) and len(part) == 1 else part
+        if prompt is None and isinstance(part, str):
+            prompt = part
+        elif settings is None and isinstance(part, dict):
+            settings = part
+    return prompt, settings or {}
 
 
-def _entries(arguments: Any) -> list[Any]:
-    return (
-        list(arguments.values())
-        if isinstance(arguments, dict)
-        else list(arguments or ())
-        if isinstance(arguments, list)
-        else []
-    )
+def _entries(arguments: Any) -> Iterable[Any]:
+    return arguments.values() if isinstance(arguments, dict) else arguments if isinstance(arguments, list) else ()
 
 
 def _lm_eval_metrics(sample: Mapping[str, Any]) -> list[str]:

@@ -260,6 +260,7 @@ def by_arm(rows: Iterable[tuple[str, Row]]) -> dict[str, list[Row]]:
 _WORDS = {"true": True, "false": False, "yes": True, "no": False, "pass": True, "fail": False}
 # Spellings of a missing value by pandas, R, JSON and spreadsheets.
 _NOTHING = frozenset({"", "nan", "none", "null", "n/a", "na", "-"})
+_LONGEST = len("infinity")
 
 
 def number(value: Any) -> bool | float | None:
@@ -268,9 +269,16 @@ def number(value: Any) -> bool | float | None:
     >>> number("True"), number("0.5"), number("a reply"), number("")
     (True, 0.5, None, nan)
     """
-    if isinstance(value, bool | int | float):
+    if isinstance(value, str):
+        word = value.strip()
+        # Most texts are longer than all words below, and reading them as a number takes longer than all else.
+        if len(word) > _LONGEST and word[0].isalpha():
+            return None
+        word = word.lower()
+    elif isinstance(value, (bool, int, float)):
         return value if isinstance(value, bool) or math.isfinite(value) else math.nan
-    word = "" if value is None else value.strip().lower() if isinstance(value, str) else "text"
+    else:
+        word = "" if value is None else "text"
     if word in _NOTHING:
         return math.nan
     if word in _WORDS:
@@ -307,7 +315,7 @@ def mostly_numbers(cells: Iterable[Any]) -> bool:
     >>> mostly_numbers([1, "", "ERROR", 0.5]), mostly_numbers(["four", "5", "six"]), mostly_numbers([""])
     (True, False, False)
     """
-    values = [number(cell) for cell in cells]
+    values = [*map(number, cells)]
     texts = values.count(None)
     return sum(value is not None and not math.isnan(value) for value in values) > texts
 

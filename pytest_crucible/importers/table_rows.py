@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from pytest_crucible.importers.generation import as_messages, finish_of
-from pytest_crucible.importers.large_files import ParquetRows
-from pytest_crucible.importers.packed_rows import PackedRows
+from pytest_crucible.importers.large_files import ParquetRows, rows_of
+from pytest_crucible.importers.packed_rows import PackedRows, Packing, PlainRows, are_finite
 from pytest_crucible.importers.results import Results, Row, Source, cell_value
 from pytest_crucible.records import MetricFacts, Reply, Value
 from pytest_crucible.records.errors import SpecError
@@ -25,6 +25,19 @@ _SUFFIX = re.compile(r"(/v\d+)?/(score|value)$")
 SUCCESS = "success"
 # Each arm of a table is read apart.
 _MOST_PACKED = 8
+_IDS = {str, int, float}
+_ROLES_OF_PLAIN = {
+    "sample",
+    "input",
+    "expected",
+    "prompt",
+    "error",
+    "model",
+    "metrics",
+    "reply",
+    "finish",
+    "answered_by",
+}
 _OF_REPLIES = ("reply", "finish", "answered_by")
 # Each is a row in memory, of about half a kilobyte.
 MOST_TRIALS = 500_000
@@ -65,25 +78,54 @@ class TableRows:
         if len(arms) > _MOST_PACKED:
             return []
         first = min((self._repeat(line, row) for line, row in rows.distinct(self._columns("repeat"))), default=0)
-        named = [(name, _SUFFIX.sub("", name)) for name in metrics]
+        named = {name: _SUFFIX.sub("", name) for name in metrics}
 
-        def read(of_arm: tuple[str, str], with_replies: bool) -> Iterator[Row]:
-            left_out = self._columns(*(() if with_replies else _OF_REPLIES))
-            needed = [name for name in rows.names if name not in left_out or name in metrics]
-            for line, row in rows.with_columns(needed):
+        def read(of_arm: tuple[str, str], numbered: Iterable[tuple[int, Mapping[str, Any]]]) -> Iterator[Row]:
+            for line, row in numbered:
                 task, arm, sample, repeat = self._unit(line, row)
                 if (task, arm) == of_arm:
                     yield self._row(
-                        (task, arm, sample, repeat - first), row, {short: row[name] for name, short in named}
+                        (task, arm, sample, repeat - first), row, {short: row[name] for name, short in named.items()}
                     )
 
+        left_out = self._columns(*_OF_REPLIES)
+        needed = [name for name in rows.names if name not in left_out or name in metrics]
         results = []
-        for task, arm in dict.fromkeys(arms):
-            arm_rows = PackedRows(partial(read, (task, arm)))
-            if arm_rows.columns.has_repeated_units():
+        for arm in dict.fromkeys(arms):
+            packing, lines = Packing(), 0
+            for columns in rows.batches(needed):
+                lines, before = lines + len(columns[needed[0]]), lines
+                if (plain := self._plain_rows(columns, named)) is not None:
+                    packing.extend(plain)
+                else:
+                    packing.add(read(arm, enumerate(rows_of(columns), start=before + 1)))
+            if packing.columns.has_repeated_units():
                 return []
-            results.append(arm_results(task, arm, arm_rows, max(arm_rows.columns.repeats) + 1, weights))
+            repeats = max(packing.columns.repeats) + 1
+            arm_rows = PackedRows(packing, partial(read, arm, rows))
+            results.append(arm_results(*arm, arm_rows, repeats, weights))
         return results
+
+    def _plain_rows(self, columns: Mapping[str, list[Any]], metrics: Mapping[str, str]) -> PlainRows | None:
+        """Return rows of an only arm that have an id and all scores, and nothing else but texts; None for others."""
+        if self.role["sample"] == NUMBERED or not self.role.keys() <= _ROLES_OF_PLAIN:
+            return None
+        ids, nothing = columns[self.role["sample"]], [None] * len(columns[self.role["sample"]])
+        inputs, expected, prompts = (
+            columns.get(self.role.get(name, ""), nothing) for name in ("input", "expected", "prompt")
+        )
+        is_plain = _IDS.issuperset(map(type, ids)) and all(map(str, ids))
+        if not is_plain or any(columns.get(self.role.get("error", ""), ())):
+            return None
+        if not all(map(are_finite, (columns[name] for name in metrics))):
+            return None
+        return PlainRows(
+            samples=[*map(str, ids)],
+            scores={short: columns[name] for name, short in metrics.items()},
+            inputs=[cell or None for cell in inputs],
+            expected=expected,
+            prompts=[as_messages(cell or None) for cell in prompts],
+        )
 
     def counts(self, rows: Sequence[tuple[int, Mapping[str, Any]]]) -> dict[Unit, Row]:
         """Return a row for each trial: a sample's repeats, of which the first ones are successes. One without trials is lost."""

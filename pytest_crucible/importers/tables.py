@@ -189,7 +189,7 @@ def _with_inputs_of_columns(
     rows: ParquetRows, role: Mapping[str, str], chosen: Mapping[str, str], of_units: Sequence[str]
 ) -> dict[str, str]:
     """Return the same for many rows, by hashes. Without `of_units`, columns of their units, each row is one."""
-    units = array("q", (hash(tuple(map(str, cells))) for cells in zip(*map(rows.cells, of_units), strict=True)))
+    units = array("q", map(hash, zip(*(map(str, rows.cells(name)) for name in of_units), strict=True)))
     remaining = dict(role)
     for name in {"input", "expected"} & role.keys() - chosen.keys():
         differs = differ_in_unit(units, (hash(as_text(cell)) for cell in rows.cells(role[name])))

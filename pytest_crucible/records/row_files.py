@@ -60,19 +60,23 @@ def read_jsonl_ids(path: Path, field: str) -> Iterator[tuple[int, Any]]:
             yield line, None
 
 
-def text_lines(path: Path) -> Iterator[tuple[int, str]]:
+def text_lines(path: Path, begin: int = 0, end: int | None = None) -> Iterator[tuple[int, str]]:
     """Yield (line number, text with its line end) for each line of a UTF-8 file, with or without a byte order mark.
 
-    Raises DatasetError if the file cannot be read.
+    With `begin` and `end`, where lines begin, it yields those between, numbered from the first. Raises DatasetError if the file
+    cannot be read.
     """
     opener = gzip.open if path.suffix == ".gz" else open
     line = 0
     try:
         with opener(path, "rb") as file:
+            file.seek(begin)
             for line, raw in enumerate(file, start=1):
                 # Decoded line by line, because a decoder that reads ahead would make the line number of an error wrong.
-                text = raw.decode("utf-8-sig" if line == 1 else "utf-8")
-                yield line, text
+                yield line, raw.decode("utf-8-sig" if line == 1 and not begin else "utf-8")
+                begin += len(raw)
+                if begin == end:
+                    return
     except UnicodeDecodeError as error:
         raise DatasetError(f"line {line} of {path} is not UTF-8 ({error.reason}): save the file as UTF-8") from error
     except (OSError, EOFError, zlib.error) as error:
@@ -253,16 +257,26 @@ def _row_group_rows(
         first += batch.num_rows
 
 
+_BUFFER = 1 << 16  # bytes; without one, the columns of a row group are read as a whole
+
+
 @contextlib.contextmanager
 def open_parquet(path: Path) -> Iterator[Any]:
     """Open a file. Its errors become DatasetErrors, now and while it is read."""
     try:
-        from pyarrow import ArrowException
+        from pyarrow import ArrowException, default_memory_pool, set_memory_pool, system_memory_pool
         from pyarrow.parquet import ParquetFile
     except ImportError:
         raise DatasetError(f'{path} needs pyarrow: pip install "pytest-crucible[parquet]"') from None
     try:
-        with ParquetFile(path) as file:
+        pool = default_memory_pool()
+        # The pool of a file is that of its opening. The default one keeps what it has used once, tens of MB.
+        set_memory_pool(system_memory_pool())
+        try:
+            opened = ParquetFile(path, buffer_size=_BUFFER)
+        finally:
+            set_memory_pool(pool)
+        with opened as file:
             yield file
     except (OSError, ArrowException) as error:
         raise DatasetError(f"{path} cannot be read as Parquet ({str(error).splitlines()[0]})") from error

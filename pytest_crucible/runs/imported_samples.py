@@ -10,7 +10,8 @@ from typing import Any
 
 from pytest_crucible.datasets import identify
 from pytest_crucible.datasets.equal_inputs import count_equal_inputs, group_equal_inputs
-from pytest_crucible.datasets.packed import PackedSamples
+from pytest_crucible.datasets.named import NamedSamples
+from pytest_crucible.importers.large_files import are_distinct
 from pytest_crucible.importers.packed_rows import PackedRows, RowColumns
 from pytest_crucible.importers.results import Row
 from pytest_crucible.plan.streamed import MOST_IMPORTED
@@ -19,6 +20,8 @@ from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.plan import EqualInputs
 from pytest_crucible.records.serialize import canonical
 from pytest_crucible.runs.imported_tasks import Task
+
+_PART = 10_000  # values: as JSON some hundred KB
 
 
 def can_leave_texts_out(task: Task, contrasts: Sequence[Contrast]) -> bool:
@@ -32,14 +35,16 @@ def can_leave_texts_out(task: Task, contrasts: Sequence[Contrast]) -> bool:
         return False
     if any(contrast.by is not None for contrast in contrasts) or len(packed[0].kinds) > 1:
         return False
-    questions = [question for question in _questions(task) if question]
-    return len(set(questions)) == len(questions)
+    questions = _questions(task)
+    return are_distinct((question for question in questions if question), len(questions) - questions.count(0))
 
 
-def _questions(task: Task) -> list[int]:
+def _questions(task: Task) -> Sequence[int]:
     """Return the hash of each sample's question in the candidate's first row of it; 0 where there is none."""
     rows = task.arms[0].rows
     assert isinstance(rows, PackedRows)
+    if tuple(rows.columns.samples) == task.samples:
+        return rows.questions
     first: dict[str, int] = {}
     for sample, question in zip(rows.columns.samples, rows.questions, strict=True):
         first.setdefault(sample, question)
@@ -55,9 +60,20 @@ def planned_repeats(task: Task) -> int:
 def samples_without_texts(task: Task) -> Dataset:
     """Return the samples by their ids and groups, identified by these and the hashes of their questions."""
     groups = _groups(task)
-    digest = hashlib.sha256(canonical([*task.samples, *_questions(task), *groups.values()]).encode())
-    samples = PackedSamples(Sample(id=name, input=None, group=groups.get(name)) for name in task.samples)
-    return Dataset(name=task.name, sha256=digest.hexdigest(), samples=samples)
+    samples = NamedSamples(task.samples, [groups[name] for name in task.samples] if groups else ())
+    digest = _sha256([task.samples, _questions(task), samples.groups])
+    return Dataset(name=task.name, sha256=digest, samples=samples)
+
+
+def _sha256(columns: Sequence[Sequence[Any]]) -> str:
+    """Return the hash of the values of all columns as a list of JSON, a part of which is in memory at a time."""
+    digest, before = hashlib.sha256(), "["
+    for column in columns:
+        for first in range(0, len(column), _PART):
+            digest.update(f"{before}{canonical([*column[first : first + _PART]])[1:-1]}".encode())
+            before = ","
+    digest.update(b"]")
+    return digest.hexdigest()
 
 
 def load_samples(task: Task) -> Dataset:
@@ -109,7 +125,8 @@ def _groups(task: Task) -> dict[str, str]:
     groups: dict[str, str] = {}
     for results in task.arms:
         columns = RowColumns.of(results.rows)
-        for sample, group in zip(columns.samples, columns.groups, strict=True):
+        # Without groups there are none of them.
+        for sample, group in zip(columns.samples, columns.groups, strict=False):
             if group is not None and groups.setdefault(sample, group) != group:
                 raise SpecError(
                     f"task {task.name!r}: sample {sample!r} is in group {groups[sample]!r} and, for "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, combinations
+from itertools import chain, combinations, repeat
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +99,7 @@ def _labels(origins: Sequence[str]) -> list[str]:
 
 def _task(name: str, arms: Sequence[Results], *, same_prompts: bool) -> Task:
     _check_arms(name, arms)
-    ids = [dict.fromkeys([*RowColumns.of(results.rows).samples, *results.planned]) for results in arms]
+    ids = _ids(arms)
     shared = [sample for sample in ids[0] if all(sample in other for other in ids)]
     changed = _with_other_inputs(arms, same_prompts=same_prompts)
     common = tuple(sample for sample in shared if sample not in changed)
@@ -115,6 +115,20 @@ def _task(name: str, arms: Sequence[Results], *, same_prompts: bool) -> Task:
     alone = {f"only in {arm.arm}": _alone(of_arm, shared) for arm, of_arm in zip(arms, ids, strict=True)}
     left_out = {why: tuple(samples) for why, samples in {"other input": changed, **alone}.items() if samples}
     return Task(name=name, arms=tuple(arms), samples=common, notes=tuple(notes), left_out=left_out)
+
+
+def _ids(arms: Sequence[Results]) -> list[Mapping[str, None]]:
+    """Return the ids of each arm's samples. Equal ones are one object: those of a million rows take some tens of MB."""
+    ids: list[Mapping[str, None]] = []
+    first = RowColumns.of(arms[0].rows).samples
+    for results in arms:
+        columns = RowColumns.of(results.rows)
+        if ids and columns.samples == first and results.planned == arms[0].planned:
+            columns.samples = first
+            ids.append(ids[0])
+        else:
+            ids.append(dict.fromkeys([*columns.samples, *results.planned]))
+    return ids
 
 
 def _check_arms(name: str, arms: Sequence[Results]) -> None:
@@ -159,12 +173,15 @@ def _with_own_samples(results: Results) -> Results:
 
 def _with_other_inputs(arms: Sequence[Results], *, same_prompts: bool) -> list[str]:
     """Return the samples of one id, but several inputs: other fields, or another prompt in one chat template."""
+    if _have_equal_hashes([arm.rows for arm in arms]):
+        return []
     inputs: dict[str, int] = {}
     prompts: dict[str, dict[str, int]] = {}
     changed: set[str] = set()
     for results in arms:
         hashes, of_template = RowHashes.of(results.rows), prompts.setdefault(results.template, {})
-        of_rows = zip(RowColumns.of(results.rows).samples, hashes.inputs, hashes.prompts, strict=True)
+        prompts_of_rows = chain(hashes.prompts, repeat(0))
+        of_rows = zip(RowColumns.of(results.rows).samples, hashes.inputs, prompts_of_rows, strict=False)
         for sample, fields, prompt in of_rows:
             if fields and inputs.setdefault(sample, fields) != fields:
                 changed.add(sample)
@@ -174,6 +191,18 @@ def _with_other_inputs(arms: Sequence[Results], *, same_prompts: bool) -> list[s
         return []
     every = dict.fromkeys(sample for results in arms for sample in RowColumns.of(results.rows).samples)
     return [sample for sample in every if sample in changed]
+
+
+def _have_equal_hashes(arms: Sequence[Sequence[Row]]) -> bool:
+    """Return whether packed rows of all arms, one for each sample, are equal in ids, inputs and prompts, one after the other."""
+    first, *others = arms
+    return isinstance(first, PackedRows) and all(
+        isinstance(rows, PackedRows)
+        and rows.columns.samples == first.columns.samples
+        and rows.hashes == first.hashes
+        and not rows.columns.has_repeated_samples()
+        for rows in others
+    )
 
 
 def _nothing_shared(
@@ -215,6 +244,9 @@ def _all_settings(rows: Sequence[Row]) -> Iterable[Mapping[str, Any]]:
 
 
 def _alone(samples: Mapping[str, None], shared: Collection[str]) -> list[str]:
+    """Return the samples that are not among the shared ones, all of which are samples."""
+    if len(samples) == len(shared):
+        return []
     there = set(shared)
     return [sample for sample in samples if sample not in there]
 

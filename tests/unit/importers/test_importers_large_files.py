@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import pickle
 import random
+import sys
 from dataclasses import replace
 
 import pyarrow
 import pyarrow.parquet
 import pytest
 
-from pytest_crucible.importers import large_files
+from pytest_crucible.importers import large_files, lm_eval_samples, second_half
 from pytest_crucible.importers.formats import read
-from pytest_crucible.importers.packed_rows import PackedRows
+from pytest_crucible.importers.packed_rows import PackedRows, Packing
 from pytest_crucible.plan import streamed
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.runs import imported_samples
@@ -130,6 +132,129 @@ def test_equal_questions_of_large_files_are_one_group(tmp_path, no_run_is_small)
         path.write_text(path.read_text(encoding="utf-8").replace("18 + 18?", "17 + 17?"), encoding="utf-8")
 
     assert compare_results(*files).experiments[0].plan.groups == ROWS - 1
+
+
+ODD = [
+    {},
+    {"arguments": None},
+    {"arguments": [["Q: as a list?", {"until": ["\n"], "temperature": 0.5}]]},
+    {"arguments": {"gen_args_0": {"arg_0": '[{"role": "user", "content": "2 + 2?"}]', "arg_1": {}}}},
+    {"filter": "flexible"},
+    {"filter": None},
+    {"exact_match": float("nan")},
+    {"exact_match": True},
+    {"exact_match": [1, 2]},
+    {"metrics": ["word_perplexity", "perplexity"], "word_perplexity": [-12.5, 5], "perplexity": -3.0},
+    {"metrics": []},
+    {"metrics": ["exact_match", "f1"], "f1": 0.25},
+    {"doc": {"question": ["a", "list"]}},
+    {"doc": "a text"},
+    {"prompt_hash": "a" * 64},
+    {"prompt_hash": ""},
+]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=str)
+def test_odd_samples_among_plain_ones_are_packed_as_each_row_alone_would_be(odd):
+    lines = [
+        {
+            "doc_id": k,
+            "doc": {"question": f"{k}?", "label": "x"},
+            "target": "4",
+            "arguments": {"gen_args_0": {"arg_0": f"Q: {k}?", "arg_1": {"until": ["\n"]}}},
+            "filter": "none",
+            "metrics": ["exact_match"],
+            "prompt_hash": f"{k:064x}",
+            "exact_match": k / 8,
+        }
+        for k in range(120)
+    ]
+    lines[70] |= odd
+    if odd == {}:
+        del lines[70]["doc"], lines[70]["filter"]
+    settings = {"num_fewshot": 5}
+
+    by_row = Packing()
+    by_row.add(lm_eval_samples._lm_eval_row(line, settings, with_reply=False) for line in lines)
+    by_columns = lm_eval_samples._pack(lines, settings)
+    in_parts = Packing()
+    for first in range(0, 120, 40):
+        in_parts.merge(pickle.loads(pickle.dumps(lm_eval_samples._pack(lines[first : first + 40], settings))))
+
+    assert everything(by_columns) == everything(by_row)
+    assert everything(in_parts) == everything(by_row)
+
+
+def everything(packed: Packing | PackedRows):
+    """Return what is in memory of rows; scores as texts, too, which tell numbers of different types apart."""
+    packed.columns.pad()
+    scores = [(name, repr(values)) for name, values in packed.columns.scores.items()]
+    return scores, packed.columns, packed.hashes, packed.questions, packed.kinds, packed.settings
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {},
+        {"score": None},
+        {"score": float("nan")},
+        {"score": "high"},
+        {"error": "timeout"},
+        {"question": ""},
+        {"expected": None},
+    ],
+    ids=str,
+)
+def test_odd_cells_of_a_large_table_are_packed_as_each_row_alone_would_be(tmp_path, odd, request):
+    path = tmp_path / "odd.parquet"
+    rows = [
+        {"id": k, "question": f"{k}?", "expected": "x", "output": "y", "error": "", "score": k / 8} for k in range(30)
+    ]
+    rows[20] |= odd
+    cells = {name: [row[name] for row in rows] for name in rows[0]}
+    if odd.get("score") == "high":
+        cells["score"] = list(map(str, cells["score"]))
+    pyarrow.parquet.write_table(pyarrow.table(cells), path)
+    by_row = Packing()
+    by_row.add(read(path).results[0].rows)
+    request.getfixturevalue("no_file_is_small")
+
+    assert everything(read(path).results[0].rows) == everything(by_row)
+
+
+@pytest.fixture
+def two_processes(monkeypatch, no_file_is_small):
+    monkeypatch.setattr(second_half, "SHARED_BYTES", 0)
+    monkeypatch.setattr(second_half, "_processors", lambda: 2)
+
+
+@pytest.mark.slow
+def test_two_processes_pack_what_one_packs(tmp_path, request):
+    path = samples(tmp_path / "a.jsonl", 0)
+    request.getfixturevalue("no_file_is_small")
+    alone = read(path).results[0].rows
+    request.getfixturevalue("two_processes")
+    shared = read(path).results[0].rows
+
+    assert everything(shared) == everything(alone)
+    assert list(shared) == list(alone)
+
+
+@pytest.mark.slow
+def test_a_damaged_line_of_the_other_process_is_refused_with_its_number(tmp_path, two_processes):
+    path = samples(tmp_path / "a.jsonl", 0)
+    path.write_text(path.read_text(encoding="utf-8") + '{"doc_id": 1, "doc"\n', encoding="utf-8")
+
+    with pytest.raises(SpecError, match=f"line {ROWS + 1} of .* is not JSON .* may be incomplete"):
+        read(path)
+
+
+@pytest.mark.parametrize("program", ["/bin/false", "/bin/true", "/does/not/exist"])
+def test_without_the_other_process_one_reads_all(tmp_path, two_processes, monkeypatch, program):
+    path = samples(tmp_path / "a.jsonl", 0)
+    monkeypatch.setattr(sys, "executable", program)
+
+    assert len(read(path).results[0].rows) == ROWS
 
 
 def test_filters_of_a_large_file_are_one_row(tmp_path, no_file_is_small):

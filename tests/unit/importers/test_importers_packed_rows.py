@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pytest_crucible.importers.packed_rows import PackedRows, RowColumns, map_rows
+from pytest_crucible.importers.packed_rows import PackedRows, Packing, RowColumns, map_rows
 from pytest_crucible.importers.results import Row
 from pytest_crucible.records import Reply
 
@@ -22,7 +22,9 @@ ROWS = [
 
 
 def pack(rows):
-    return PackedRows(lambda with_replies: rows)
+    packing = Packing()
+    packing.add(rows)
+    return PackedRows(packing, lambda: rows)
 
 
 def without_texts(row):
