@@ -100,7 +100,7 @@ def test_repeating_the_command_sends_nothing_and_gives_the_same(model, run):
 def test_a_budget_that_ends_finishes_the_first_sample_and_counts_what_is_missing(model):
     write(model, ("q1", "idle"), ("q2", "idle"))
     names = ("--crucible-explain=q2", "--crucible-explain=q1")
-    arguments = ("--crucible-adapter=exact", *names, "--crucible-concurrency=2")
+    arguments = ("--crucible-adapter=exact", *names, "--crucible-concurrency=1")
     result = model.run(*arguments, "--crucible-budget=11 requests")
 
     assert (result.ret, len(model.calls())) == (0, 11)
