@@ -132,7 +132,7 @@ def _parse(source: Source, name: str, columns: Mapping[str, str], readers: Mappi
         parsed = readers[name].read(source, columns)
         for arm_results in parsed.results:
             _check_types(arm_results)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError, IndexError) as error:
         # A reader takes the structure of its format for granted: another version fails in any of these ways.
         raise SpecError(
             f"{source.path} is not a file of {name}, or of an unknown version of it ({type(error).__name__}: {error})"

@@ -151,7 +151,10 @@ class PlainRows:
 
 def are_finite(values: Sequence[Any]) -> bool:
     """Return whether all values are numbers, and finite."""
-    return _NUMBERS.issuperset(map(type, values)) and all(map(math.isfinite, values))
+    try:
+        return _NUMBERS.issuperset(map(type, values)) and all(map(math.isfinite, values))
+    except OverflowError:  # an integer beyond all floats
+        return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -264,10 +265,10 @@ _LONGEST = len("infinity")
 
 
 def number(value: Any) -> bool | float | None:
-    """Return a cell's value as a number; None for other text, NaN for an empty cell.
+    """Return a cell's value as a number; None for other text, NaN for an empty cell and beyond all floats.
 
-    >>> number("True"), number("0.5"), number("a reply"), number("")
-    (True, 0.5, None, nan)
+    >>> number("True"), number("0.5"), number("a reply"), number(""), number(10**400)
+    (True, 0.5, None, nan, nan)
     """
     if isinstance(value, str):
         word = value.strip()
@@ -276,7 +277,7 @@ def number(value: Any) -> bool | float | None:
             return None
         word = word.lower()
     elif isinstance(value, (bool, int, float)):
-        return value if isinstance(value, bool) or math.isfinite(value) else math.nan
+        return value if isinstance(value, bool) or abs(value) <= sys.float_info.max else math.nan
     else:
         word = "" if value is None else "text"
     if word in _NOTHING:

@@ -39,7 +39,8 @@ def pack_lines(rows: LineRows, pack: Pack) -> Packing:
 @contextlib.contextmanager
 def _other_process(path: Path, begin: int, pack: Pack) -> Iterator[Callable[[Packing], bool]]:
     """Let another process pack a file from a byte on, and yield a function that adds its rows; False if it has failed."""
-    command = [sys.executable, "-m", __name__]
+    # Without the working directory, whose files may have the names of modules.
+    command = [sys.executable, "-P", "-m", __name__]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with tempfile.TemporaryFile() as work, tempfile.TemporaryFile() as output:
         pickle.dump((path.absolute(), begin, pack), work)

@@ -47,7 +47,13 @@ def only_the_spec() -> str:
     return text("openai-evals-v1.jsonl").splitlines()[0]
 
 
+def beyond_floats() -> str:
+    fields = {"doc_id": 1, "doc": {}, "resps": [["4"]], "filtered_resps": ["4"], "metrics": ["exact"], "exact": 10**400}
+    return json.dumps(fields) + "\n"
+
+
 BAD = {
+    "huge.jsonl": (beyond_floats, r"is not a file of lm-eval, .* \(OverflowError: int too large to convert to float\)"),
     "cut.json": (
         lambda: text("inspect-v1.json")[:9000],
         "cut.json is neither JSON nor JSON lines .*: it may be incomplete: write it again",

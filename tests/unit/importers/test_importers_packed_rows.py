@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pytest_crucible.importers.packed_rows import PackedRows, Packing, RowColumns, map_rows
+from pytest_crucible.importers.packed_rows import PackedRows, Packing, RowColumns, are_finite, map_rows
 from pytest_crucible.importers.results import Row
 from pytest_crucible.records import Reply
 
@@ -49,3 +49,8 @@ def test_mapped_rows_have_new_ids_and_their_own_texts():
 
     assert list(mapped) == [replace(row, sample=f"task/{row.sample}") for row in ROWS]
     assert mapped.columns.samples == ["task/a", "task/b", "task/c"]
+
+
+def test_a_number_beyond_all_floats_is_not_finite():
+    assert are_finite([0.5, 1, True])
+    assert not are_finite([0.5, 10**400])
