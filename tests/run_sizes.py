@@ -12,13 +12,9 @@ def choose_examples(most: int) -> int:
     return most if FULL else -(-most // 5)
 
 
-FEW = 50
-"""Runs of which a further half would say little."""
-
-
 def choose_runs(most: int) -> int:
-    """Return how many runs a simulation has: all with CI_FULL=1, and else a sixteenth, or an eighth where that is few.
+    """Return how many runs a simulation has: all with CI_FULL=1, and else an eighth.
 
-    A limit that is some standard errors of the simulation away holds for all: fewer runs only find smaller faults less often.
+    A limit that is some standard errors of the simulation away holds for both: fewer runs only find smaller faults less often.
     """
-    return most if FULL else max(most // 16, min(most // 8, FEW))
+    return most if FULL else most // 8
