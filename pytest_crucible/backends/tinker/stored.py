@@ -34,7 +34,7 @@ def list_checkpoint(service: Service, path: str) -> ListedCheckpoint:
         own = next((each for each in listed if each.checkpoint_id == f"{kind}/{name}"), None)
         if own is None:
             return ListedCheckpoint()
-        metadata = dict(own.user_metadata or {})
+        metadata = dict(getattr(own, "user_metadata", None) or {})  # old versions of the SDK have none
         if RENDERER not in metadata:
             training = service.within("tell of the training run", lambda: service.rest.get_training_run(run))
             metadata = dict(training.user_metadata or {})
