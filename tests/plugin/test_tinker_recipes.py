@@ -24,7 +24,7 @@ RECIPES = """
             file.write("trained\\n")
         data, draw = trainer.datums("train.jsonl"), random.Random(trainer.seed)
         for _ in range(60):
-            trainer.step(draw.sample(data, 4), learning_rate=1e-2)
+            trainer.step(draw.sample(data, 16), learning_rate=1e-2)
 
     def train_kept(trainer):
         trainer.checkpoint(2)
