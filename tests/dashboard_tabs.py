@@ -56,7 +56,7 @@ class Tabs:
             self.faults.append(f"{path}: requests {url}")
 
 
-def settle(page: Any, most_s: float = 60) -> None:
+def settle(page: Any, most_s: float = 180) -> None:
     """Wait until a page has everything that it fetches when it is opened."""
     page.wait_for_function(SETTLED, timeout=1e3 * most_s)
 
