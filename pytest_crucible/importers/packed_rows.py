@@ -24,6 +24,7 @@ _TEXT, _NUMBERS = {str}, {float, int, bool}
 _NO_METADATA: dict[str, Any] = {}
 _WITHOUT_REFERENCES = 2  # the version of marshal in which equal values have equal bytes
 _AS_JSON = json.JSONEncoder().encode
+_DIGITS = 64  # of a SHA-256
 _NUMBER = struct.Struct(">q")
 _MOST_VALUES = 65_536  # values that are one object wherever they occur: grades repeat, likelihoods do not
 
@@ -291,9 +292,10 @@ def _hash_input(value: Any) -> int:
 
 
 def _hash_sha256(text: str) -> int:
-    """Return the beginning of a hash in hexadecimal; of another text, its hash."""
+    """Return the hash of a hash in hexadecimal, in half the time; of another text, that of the text."""
     try:
-        return int(text[:15], 16)
+        # Python's hash of an integer is the same in each process.
+        return hash(int(text, 16)) if len(text) == _DIGITS else _hash(text)
     except ValueError:
         return _hash(text)
 

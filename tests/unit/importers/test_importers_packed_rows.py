@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from pytest_crucible.importers.packed_rows import PackedRows, Packing, RowColumns, are_finite, map_rows
 from pytest_crucible.importers.results import Row
 from pytest_crucible.records import Reply
@@ -54,3 +56,36 @@ def test_mapped_rows_have_new_ids_and_their_own_texts():
 def test_a_number_beyond_all_floats_is_not_finite():
     assert are_finite([0.5, 1, True])
     assert not are_finite([0.5, 10**400])
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"question": "A?"}, {"question": "B?"}),
+        ({"question": "A?"}, {"text": "A?"}),
+        ({"question": "A?"}, "A?"),
+        ("[]", []),
+    ],
+)
+def test_other_inputs_have_other_hashes(first, second):
+    hashes = pack([Row(sample="a", input=first), Row(sample="b", input=second)]).hashes.inputs
+
+    assert hashes[0] != hashes[1]
+
+
+def test_equal_inputs_have_equal_hashes_however_they_were_made():
+    text = "".join(["A", "?"])
+    hashes = pack([Row(sample="a", input={"x": text, "y": text}), Row(sample="b", input={"y": "A?", "x": "A?"})]).hashes
+
+    assert hashes.inputs[0] == hashes.inputs[1]
+
+
+@pytest.mark.parametrize("place", [0, 20, 63])
+def test_prompts_are_told_apart_by_every_digit_of_their_hash(place):
+    digits = "0123456789abcdef" * 4
+    other = f"{digits[:place]}{'1' if digits[place] == '0' else '0'}{digits[place + 1 :]}"
+    prompts = pack(
+        [Row(sample=text, prompt_sha256=text) for text in (digits, other, f"sha256:{digits}")]
+    ).hashes.prompts
+
+    assert len({*prompts}) == 3
