@@ -38,7 +38,7 @@ MOST_SETS_OF_MANY = 150
 """Of more samples all sets are tried if they are so few, as those of up to three of four kinds of answers: about a second."""
 
 FULL_COST = 20
-"""A decision that weighs all evidence takes so many times as long as one that needs a part: so many fewer sets are tried."""
+"""A decision that weighs all evidence takes ten to thirty times as long as one that needs a part: so many fewer sets are tried."""
 
 LARGE = 20_000
 """Of more samples the baseline's answers are tried only if the candidate's change nothing: a decision takes 0.1 s and more."""

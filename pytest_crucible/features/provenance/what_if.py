@@ -145,7 +145,7 @@ class Question:
 
     @cached_property
     def is_weighed_in_part(self) -> bool:
-        """A decision needs a part of the evidence: all that a comparison prints takes ten times as long."""
+        """A decision needs a part of the evidence; all that a comparison prints takes ten times as long and more."""
         measure = self.measure
         if isinstance(measure, Target):
             return True

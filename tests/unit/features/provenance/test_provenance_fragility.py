@@ -13,6 +13,7 @@ from pytest_crucible.features.provenance.fragility import measure_fragility
 from pytest_crucible.features.provenance.movable import undefined_reason
 from pytest_crucible.features.provenance.questions import ask
 from pytest_crucible.features.provenance.rough_decision import count_pairs
+from pytest_crucible.features.provenance.what_if import Question
 from pytest_crucible.records import Contrast, MetricFacts
 from pytest_crucible.stats import compare, holm
 
@@ -297,6 +298,24 @@ def test_a_search_of_few_sets_finds_a_number_at_most():
 
     assert (of_all.change.answers, of_all.change.is_exact) == (4, True)
     assert (of_few.change.answers, of_few.change.is_exact) == (5, False)
+
+
+@pytest.mark.slow
+def test_fewer_sets_are_tried_where_a_decision_weighs_all_evidence(monkeypatch):
+    draw, decide_on, decisions = random.Random(0), Question.decide_on, {}
+    arms = [[[round(0.3 * draw.random() + 0.6 * arm, 2)] for _ in range(12)] for arm in range(2)]
+    for unpaired in (False, True):
+        tables = decisions.setdefault(unpaired, [])
+        monkeypatch.setattr(
+            Question,
+            "decide_on",
+            lambda question, *changed, tables=tables: tables.append(1) or decide_on(question, *changed),
+        )
+        claim = replace(REGRESSION, unpaired=unpaired)
+        measure_fragility(ask_first(inputs_of_rows(*arms, metric=SCORE, contrasts=(claim,))).question, most_sets=40)
+
+    assert len(decisions[False]) > 4 * 40
+    assert len(decisions[True]) < 40
 
 
 def test_many_scores_have_a_number_at_most():
