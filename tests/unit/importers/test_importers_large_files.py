@@ -14,7 +14,7 @@ import pytest
 
 from pytest_crucible.importers import large_files, lm_eval_samples, second_half
 from pytest_crucible.importers.formats import read
-from pytest_crucible.importers.packed_rows import PackedRows, Packing
+from pytest_crucible.importers.packed_rows import PackedRows, Packing, RowColumns
 from pytest_crucible.plan import streamed
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.runs import imported_samples
@@ -257,6 +257,28 @@ def test_without_the_other_process_one_reads_all(tmp_path, two_processes, monkey
     assert len(read(path).results[0].rows) == ROWS
 
 
+@pytest.mark.slow
+def test_what_the_other_process_wrote_before_it_failed_is_not_used(tmp_path, two_processes):
+    path = samples(tmp_path / "a.jsonl", 0)
+    [line] = path.read_text(encoding="utf-8").splitlines()[:1]
+    # So many that it writes a part before it comes to the damaged line.
+    with path.open("a", encoding="utf-8") as file:
+        file.writelines(line.replace('"doc_id": 0', f'"doc_id": {k}') + "\n" for k in range(ROWS, 25_000))
+        file.write("[]\n")
+
+    with pytest.raises(SpecError, match=r"line 25001 of .* is not an object"):
+        read(path)
+
+
+@pytest.mark.parametrize("value", [-3.2, 12.5])
+def test_a_perplexity_of_a_large_file_has_the_name_of_its_value(tmp_path, request, value):
+    path = samples(tmp_path / "a.jsonl", 0, metrics=["perplexity"], perplexity=value, prompt_hash="0f" * 32)
+    small = read(path).results[0]
+    request.getfixturevalue("no_file_is_small")
+
+    assert list(RowColumns.of(read(path).results[0].rows).scores) == list(RowColumns.of(small.rows).scores)
+
+
 def test_filters_of_a_large_file_are_one_row(tmp_path, no_file_is_small):
     path = samples(tmp_path / "a.jsonl", 0)
     twin = samples(tmp_path / "b.jsonl", 1, filter="flexible")
@@ -274,6 +296,7 @@ def test_filters_of_a_large_file_are_one_row(tmp_path, no_file_is_small):
         ('{"doc_id": 1, "doc"', f"line {ROWS + 1} of .* is not JSON .* may be incomplete"),
         ("[1, 2]", f"line {ROWS + 1} of .* is not an object"),
         ("[" * 5000, f"line {ROWS + 1} of .* is nested more than"),
+        ('{"doc": ' + "[" * 150 + "1" + "]" * 150 + "}", f"line {ROWS + 1} of .* is nested more than"),
         (json.dumps({"doc_id": 1}), "not a file of lm-eval"),
     ],
 )
@@ -299,5 +322,48 @@ def test_the_arms_and_repeats_of_a_large_table_are_those_of_a_small_one(tmp_path
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
     small = read(path)
     request.getfixturevalue("no_file_is_small")
+    large = read(path)
 
-    assert [replace(arm, rows=list(arm.rows)) for arm in read(path).results] == small.results
+    assert [replace(arm, rows=list(arm.rows)) for arm in large.results] == small.results
+    for packed, rows in zip(large.results, small.results, strict=True):
+        by_row = Packing()
+        by_row.add(rows.rows)
+        assert everything(packed.rows) == everything(by_row)
+
+
+def repeated_table(path, arm: int, repeats: int, question: str = "{k}?"):
+    rng = random.Random(arm)
+    rows = [
+        {
+            "id": f"q{k}",
+            "repeat": n,
+            "group": f"g{k // 2}",
+            "question": question.format(k=k, n=n),
+            "score": rng.random(),
+        }
+        for k in range(40)
+        for n in range(repeats)
+    ]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("question", ["{k}?", "{k}, the {n}th time?"], ids=["equal inputs", "an input of each repeat"])
+@pytest.mark.parametrize("repeats", [2, 3])
+def test_large_tables_with_repeats_and_groups_are_compared_as_small_ones(tmp_path, request, question, repeats):
+    first = repeated_table(tmp_path / "a.parquet", 0, repeats, question)
+    second = repeated_table(tmp_path / "b.parquet", 1, 2, question)
+
+    def compared():
+        try:
+            experiment = compare_results(first, second).experiments[0]
+        except SpecError as error:
+            return str(error)
+        [comparison] = experiment.comparisons
+        return comparison.pairs, comparison.lost, experiment.plan.groups, pytest.approx(comparison.difference)
+
+    small = compared()
+    request.getfixturevalue("no_run_is_small")
+
+    assert compared() == small

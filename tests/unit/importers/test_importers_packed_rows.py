@@ -89,3 +89,9 @@ def test_prompts_are_told_apart_by_every_digit_of_their_hash(place):
     ).hashes.prompts
 
     assert len({*prompts}) == 3
+
+
+def test_a_row_without_a_prompt_has_the_place_of_its_own_among_those_with_one():
+    hashes = pack([Row(sample="a", input="A?"), Row(sample="b", input="B?", prompt_sha256="0f" * 32)]).hashes
+
+    assert [prompt != 0 for prompt in hashes.prompts] == [False, True]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 
@@ -16,7 +17,16 @@ from pytest_crucible.store import redactors, schema
 from pytest_crucible.store.database import ROWS_PER_STATEMENT
 from pytest_crucible.store.redactors import SHORTEST, IdRedactor, ParameterRedactor, RedactOnce
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.texts import form_key, form_of, messages_of, pack_form, sample_texts, text_form, unpack_form
+from pytest_crucible.store.texts import (
+    form_key,
+    form_of,
+    messages_of,
+    pack_form,
+    sample_texts,
+    sanitize_text,
+    text_form,
+    unpack_form,
+)
 
 texts = st.one_of(st.text(max_size=20), st.text(min_size=SHORTEST, max_size=2 * SHORTEST))
 
@@ -122,6 +132,19 @@ def test_hidden_ids_stay_apart_and_equal():
     assert [redact(entry) for entry in ids] == [again(entry) for entry in ids]
     assert redact("s1") == "s1"
     assert redact(ids[0]) != IdRedactor(hider(), b"another store's")(ids[0])
+
+
+def test_many_ids_are_hidden_as_each_alone_would_be(tmp_path):
+    draw = random.Random(0)
+    secrets = [text for _, text, _ in make_secrets(SEEN, 1)][::4]
+    plain = [f"q{k}" for k in range(20)]
+    with contextlib.closing(RunStore(str(tmp_path / "runs.db"))) as store:
+        for secret in secrets:
+            ids = [*plain, secret, f"{secret}\u00e9", f"two\nlines {secret}"]
+            draw.shuffle(ids)
+
+            assert store.hide_ids(ids) == [store.hide_id(sanitize_text(each)) for each in ids]
+        assert store.hide_ids(plain) == plain
 
 
 any_texts = st.text(max_size=20) | st.sampled_from(

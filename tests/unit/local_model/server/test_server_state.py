@@ -112,6 +112,19 @@ async def test_replies_to_a_killed_client_end_when_another_one_samples(local, si
 
 
 @pytest.mark.asyncio
+async def test_a_client_that_comes_back_and_falls_silent_again_is_noticed_again(local):
+    session, _ = await local.model()
+    for number in range(2):
+        await local.post("/session_heartbeat", session_id=session)
+        reply = asyncio.get_running_loop().create_future()
+        local.service.futures.add(f"{session}:sample:0:{number}", reply)
+        local.clock.now += GONE_S + 1
+        local.service.cancel_replies_of_gone_clients()
+
+        assert reply.done()
+
+
+@pytest.mark.asyncio
 async def test_finishing_takes_models_and_snapshots_and_leaves_checkpoints(local):
     session, model = await local.model()
     saved = await local.result("/save_weights", model_id=model, seq_id=1, path="kept")
