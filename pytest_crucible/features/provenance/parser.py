@@ -31,7 +31,7 @@ _PLAIN_EVENT = (
     r"(?:<reasoning>([^<]*+)</reasoning>\s*+)?+(?:<confidence>([^<]*+)</confidence>\s*+)?+"
     r"(?:<code_section>[^<]*+</code_section>\s*+)?+(?:<spec_reference>[^<]*+</spec_reference>\s*+)?+</event>"
 )
-"""An event after its first sign, with its tags in the usual order, and no others. It is read at once: five times as fast as tag by tag."""
+"""An event after its first sign, with its tags in the usual order, and no others. It is read at once, five times as fast."""
 _ALTERNATIVE = re.compile(r"<alternative>([^<]*+)</")
 _ONE_TAG = rf"(?i:(?P<end>/?)(?P<name>event|{_NAMES})(?P<attributes>\s[^<>]*+|/)?>)"
 # A pattern that begins with a sign is searched for at once wherever this sign is not.
