@@ -4,8 +4,8 @@ const BLANK = 1, SIGN = 2, WORD = 3, UNSPACED = 4;
 // Writing without blanks between words. Korean has them.
 const SCRIPTS = ["Han", "Hiragana", "Katakana", "Thai", "Lao", "Khmer", "Myanmar"];
 const IS_UNSPACED = new RegExp(`[${SCRIPTS.map((script) => `\\p{Script=${script}}`).join("")}]`, "u");
-// An emoji is a word, with what it is joined to.
-const IS_WORD = /[\p{L}\p{N}\p{M}_\u200d\u{10000}-\u{10ffff}]/u;
+// An emoji is a word, with what it is joined to, and so is what a reply could not be decoded to.
+const IS_WORD = /[\p{L}\p{N}\p{M}_\u200d\ufffd\u{10000}-\u{10ffff}]/u;
 const CODES = 0x110000;
 // Characters without blanks that Intl.Segmenter divides into words, 15 microseconds each; of more, every character is a word.
 const MOST_SEGMENTED = 3_000;
