@@ -43,6 +43,12 @@ def test_a_column_whose_name_has_a_comma_is_quoted(table):
         table(text, metadata="group, a")
 
 
+def test_numbers_that_name_a_row_are_no_metrics(table):
+    imported = table("id,contest_id,row_index,grid,correct\na,1,0,3,1\nb,2,1,4,0\n")
+
+    assert imported.notes == ("results.csv: these columns are taken as metrics: grid, correct",)
+
+
 @given(st.lists(st.text(st.characters(exclude_characters='"'), min_size=1), min_size=1))
 def test_names_of_columns_are_read_back_from_a_list(names):
     assert split_names(",".join(f'"{name}"' for name in names)) == names
