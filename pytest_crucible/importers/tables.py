@@ -237,11 +237,33 @@ def _rows(source: Source) -> Sequence[tuple[int, Mapping[str, Any]]]:
     return list(enumerate(document, start=1)) if is_list else []
 
 
+_NAMES_OF_ROWS = (
+    "rows",
+    "results",
+    "records",
+    "samples",
+    "examples",
+    "samples",
+    "items",
+    "instances",
+    "trials",
+    "predictions",
+)
+
+
+def _are_rows(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
+
+
 def _table_rows(document: Mapping[str, Any]) -> Any:
     """Return the rows of a table as W&B, MLflow and `to_json` of pandas write it; None for another document.
 
-    That is names and rows, or a mapping of rows by number for each column.
+    That is names and rows, or a mapping of rows by number for each column. Programs of one's own write a list of rows under a
+    usual name, beside facts of the run.
     """
+    lists_of_rows = [document[name] for name in _NAMES_OF_ROWS if _are_rows(document.get(name))]
+    if len(lists_of_rows) == 1 and "schema" not in document:
+        return lists_of_rows[0]
     names, data = (document.get(part) for part in ("columns", "data"))
     if isinstance(names, list) and isinstance(data, list):
         lists = all(isinstance(row, list) for row in data) and all(isinstance(name, str) for name in names)

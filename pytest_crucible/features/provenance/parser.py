@@ -154,14 +154,14 @@ class _Scan:
 
     def run(self) -> None:
         text, marks = self._text, _CLOSING_MARKS
-        for match in self._unquoted() if self._quoted.starts else _PLAIN_EVENT_OR_TAG.finditer(text):
+        for match in self._find_unquoted() if self._quoted.starts else _PLAIN_EVENT_OR_TAG.finditer(text):
             start, end = match.span()
             if match.lastgroup is not None:
                 self._read_tag(match, start, end)
             elif text[start - 1 : start] not in marks or not _is_in_quotation_marks(text, start, end):
                 self._add_plain(match, start, end)
 
-    def _unquoted(self) -> Iterator[re.Match[str]]:
+    def _find_unquoted(self) -> Iterator[re.Match[str]]:
         """Yield plain events and tags that are not in code or in quoted lines."""
         place, text = 0, self._text
         while (match := _PLAIN_EVENT_OR_TAG.search(text, place)) is not None:
