@@ -237,18 +237,7 @@ def _rows(source: Source) -> Sequence[tuple[int, Mapping[str, Any]]]:
     return list(enumerate(document, start=1)) if is_list else []
 
 
-_NAMES_OF_ROWS = (
-    "rows",
-    "results",
-    "records",
-    "samples",
-    "examples",
-    "samples",
-    "items",
-    "instances",
-    "trials",
-    "predictions",
-)
+_NAMES_OF_ROWS = ("rows", "results", "records", "samples", "examples", "items", "instances", "trials", "predictions")
 
 
 def _are_rows(value: Any) -> bool:
