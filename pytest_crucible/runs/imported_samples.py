@@ -33,6 +33,8 @@ def can_leave_texts_out(task: Task, contrasts: Sequence[Contrast]) -> bool:
     replies = len(task.samples) * planned_repeats(task) * len(task.arms)
     if len(packed) < len(task.arms) or replies <= MOST_IMPORTED or task.unpaired:
         return False
+    if any(results.has_uneven_repeats for results in task.arms):
+        return False
     if any(contrast.by is not None for contrast in contrasts) or len(packed[0].kinds) > 1:
         return False
     questions = _questions(task)
