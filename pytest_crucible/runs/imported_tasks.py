@@ -210,9 +210,7 @@ def _have_equal_hashes(arms: Sequence[Sequence[Row]]) -> bool:
     )
 
 
-def _nothing_shared(
-    name: str, arms: Sequence[Results], ids: Sequence[Collection[str]], shared: Sequence[str]
-) -> str:
+def _nothing_shared(name: str, arms: Sequence[Results], ids: Sequence[Collection[str]], shared: Sequence[str]) -> str:
     if shared:
         return (
             f"task {name!r}: {arms[0].arm!r} and {arms[1].arm!r} have no sample in common with the same input: that of all "
