@@ -121,7 +121,7 @@ class _ArmColumns:
         return cls(
             size=size,
             units=units,
-            scores={name: of_metrics[name] for name in sorted(of_metrics) if of_metrics[name][0].size},
+            scores={name: column for name, column in sorted(of_metrics.items()) if column is not None},
             lost=[
                 replace(loss, detail=store.hide(sanitize_text(loss.detail)))
                 for loss in sorted(lost, key=_place_of_loss)
@@ -180,18 +180,25 @@ def _place_of_loss(loss: Lost) -> tuple[int, int, str]:
 
 def _scores(
     column: Sequence[Value | None], kind: str | None, units: npt.NDArray[np.int64], order: npt.NDArray[np.intp]
-) -> UnitColumns:
-    """Return the units that have a score, and their scores; NaN where a metric does not apply. A text is not a score.
+) -> UnitColumns | None:
+    """Return the units that have a score, and their scores; NaN where a metric does not apply. None without any.
 
-    `order` has the place in the column of each unit.
+    `order` has the place in the column of each unit. A text is not a score.
     """
-    if kind == "text":
-        column = [None if value is None else ABSENT for value in column]
     if ABSENT in column:
-        has_score = np.array([value is not ABSENT for value in column], dtype=bool)[order]
-        units, order = units[has_score], order[has_score]
+        units, order = _keep(units, order, [value is not ABSENT for value in column])
         column = [None if value is ABSENT else value for value in column]
+    if not units.size:
+        return None
+    if kind == "text":
+        units, order = _keep(units, order, [value is None for value in column])
+        column = [None] * len(column)
     values = np.array(column, dtype=np.float64)[order]
     if kind == "binary":
         values = np.where(np.isnan(values), values, values != 0)
     return units, values
+
+
+def _keep(units: npt.NDArray[np.int64], order: npt.NDArray[np.intp], chosen: Sequence[bool]) -> Any:
+    flags = np.array(chosen, dtype=bool)[order]
+    return units[flags], order[flags]

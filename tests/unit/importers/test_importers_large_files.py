@@ -385,3 +385,18 @@ def test_large_tables_with_repeats_and_groups_are_compared_as_small_ones(tmp_pat
     request.getfixturevalue("no_run_is_small")
 
     assert compared() == small
+
+
+def test_equal_rows_whose_repeats_have_other_inputs_are_not_compared_in_large_tables_either(tmp_path, request):
+    files = [repeated_table(tmp_path / f"{arm}.parquet", arm, 2, "{k}, the {n}th time?") for arm in range(2)]
+
+    def refusal():
+        # A column that is chosen stays the input, although it differs between the repeats of a sample.
+        with pytest.raises(SpecError, match="no sample in common with the same input") as refused:
+            compare_results(*files, columns={"input": "question"})
+        return str(refused.value)
+
+    small = refusal()
+    request.getfixturevalue("no_run_is_small")
+
+    assert refusal() == small
