@@ -8,7 +8,7 @@ import pickle
 import tempfile
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Self, overload
+from typing import Any, overload
 
 from pytest_crucible.datasets.indexed import IndexedSamples
 from pytest_crucible.records import Sample
@@ -21,7 +21,7 @@ class SpilledBytes:
     """Bytes in a file for temporary data, for one thread. The file has no name, so that it ends with the process.
 
     >>> spilled = SpilledBytes()
-    >>> spilled += b"hello"
+    >>> spilled.extend(b"hello")
     >>> spilled[1:3], len(spilled)
     (b'el', 5)
     """
@@ -34,10 +34,9 @@ class SpilledBytes:
     def __del__(self) -> None:
         self._file.close()
 
-    def __iadd__(self, more: bytes) -> Self:
+    def extend(self, more: bytes) -> None:
         self._file.seek(self._size)
         self._size += self._file.write(more)
-        return self
 
     def __len__(self) -> int:
         return self._size
@@ -70,7 +69,7 @@ class PackedSamples(Sequence[Sample]):
         # Few datasets have twins or equal inputs, and a million empty mappings take room.
         fields += (sample.variants, sample.joined_group) if sample.variants or sample.joined_group else ()
         try:
-            self._bytes += pickle.dumps(fields, protocol=5)
+            self._bytes.extend(pickle.dumps(fields, protocol=5))
         except Exception:
             # a user's object may raise anything while it is pickled
             self._odd[len(self)] = sample

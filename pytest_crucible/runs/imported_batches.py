@@ -33,7 +33,9 @@ class ImportedBatches:
         places = _Places(task.samples)
         rows = (RowColumns.of(results.rows) for results in task.arms)
         self._arms = [_ArmColumns.of(columns, plan, number, places, store) for number, columns in enumerate(rows)]
-        self.outlines = {(0, number): arm.outline() for number, arm in enumerate(self._arms)}
+        self.outlines: Mapping[tuple[int, int], ArmOutline] = {
+            (0, number): arm.outline() for number, arm in enumerate(self._arms)
+        }
 
     def group_codes(self) -> Mapping[str, int] | None:
         """Return a number for each group; None where samples are independent of each other."""
