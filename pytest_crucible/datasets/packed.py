@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import pickle
+import tempfile
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, overload
@@ -14,6 +15,35 @@ from pytest_crucible.records import Sample
 
 # A million samples take about 100 MB packed and 600 MB as objects. Below this number access time matters more than memory.
 MANY = 10_000
+
+
+class SpilledBytes:
+    """Bytes in a file for temporary data, for one thread. The file has no name, so that it ends with the process.
+
+    >>> spilled = SpilledBytes()
+    >>> spilled.extend(b"hello")
+    >>> spilled[1:3], len(spilled)
+    (b'el', 5)
+    """
+
+    __slots__ = ("_file", "_size")
+
+    def __init__(self) -> None:
+        self._file, self._size = tempfile.TemporaryFile(), 0  # noqa: SIM115 - closed with the object
+
+    def __del__(self) -> None:
+        self._file.close()
+
+    def extend(self, more: bytes) -> None:
+        self._file.seek(self._size)
+        self._size += self._file.write(more)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, at: slice) -> bytes:
+        self._file.seek(at.start)
+        return self._file.read(at.stop - at.start)
 
 
 class PackedSamples(Sequence[Sample]):
@@ -26,8 +56,9 @@ class PackedSamples(Sequence[Sample]):
 
     __slots__ = ("_bytes", "_ends", "_odd")
 
-    def __init__(self, samples: Iterable[Sample] = ()) -> None:
-        self._bytes = bytearray()
+    def __init__(self, samples: Iterable[Sample] = (), into: bytearray | SpilledBytes | None = None) -> None:
+        """`into` has the packed samples, by default in memory."""
+        self._bytes = bytearray() if into is None else into
         self._ends = array("Q", [0])
         self._odd: dict[int, Sample] = {}
         for sample in samples:
@@ -38,7 +69,7 @@ class PackedSamples(Sequence[Sample]):
         # Few datasets have twins or equal inputs, and a million empty mappings take room.
         fields += (sample.variants, sample.joined_group) if sample.variants or sample.joined_group else ()
         try:
-            self._bytes += pickle.dumps(fields, protocol=5)
+            self._bytes.extend(pickle.dumps(fields, protocol=5))
         except Exception:
             # a user's object may raise anything while it is pickled
             self._odd[len(self)] = sample
@@ -62,9 +93,8 @@ class PackedSamples(Sequence[Sample]):
             raise IndexError(f"sample {at} is out of range for {number} samples")
         if place in self._odd:
             return self._odd[place]
-        name, text, expected, group, metadata, *more = pickle.loads(
-            memoryview(self._bytes)[self._ends[place] : self._ends[place + 1]]
-        )
+        fields = self._bytes[self._ends[place] : self._ends[place + 1]]
+        name, text, expected, group, metadata, *more = pickle.loads(fields)
         variants, joined_group = more or ({}, None)
         return Sample(
             id=name,
@@ -78,13 +108,13 @@ class PackedSamples(Sequence[Sample]):
 
     def iterate_fields(self) -> Iterator[tuple[Any, ...]]:
         """Yield the fields of each sample, without building it."""
-        view, start = memoryview(self._bytes), 0
+        start = 0
         for place, end in enumerate(self._ends[1:]):
             if place in self._odd:
                 sample = self._odd[place]
                 yield sample.id, sample.input, sample.expected, sample.group, sample.metadata
             else:
-                name, text, expected, group, metadata, *_ = pickle.loads(view[start:end])
+                name, text, expected, group, metadata, *_ = pickle.loads(self._bytes[start:end])
                 yield name, text, expected, group, metadata or {}
             start = end
 

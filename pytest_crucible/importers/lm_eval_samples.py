@@ -239,6 +239,10 @@ def _first_request(arguments: Any) -> tuple[str | None, Mapping[str, Any]]:
 
     Versions before 0.4.5 write lists of arguments in place of mappings.
     """
+    first = next(iter(arguments.values()), None) if type(arguments) is dict else None
+    # Nearly all are so, and the loop takes three times as long.
+    if type(first) is dict and [*map(type, first.values())] == [str, dict]:
+        return tuple(first.values())
     prompt, settings = None, None
     for part in _entries(next(iter(_entries(arguments)), None)):
         # The messages of an API for chats are a text in a list.

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import marshal
 import math
-import struct
+import sys
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from typing import Any, overload
 
 from pytest_crucible.importers.large_files import LARGE_ROWS, are_distinct
@@ -25,7 +25,7 @@ _NO_METADATA: dict[str, Any] = {}
 _WITHOUT_REFERENCES = 2  # the version of marshal in which equal values have equal bytes
 _AS_JSON = json.JSONEncoder().encode
 _DIGITS = 64  # of a SHA-256
-_NUMBER = struct.Struct(">q")
+_NO_HASH = bytes(8)
 _MOST_VALUES = 65_536  # values that are one object wherever they occur: grades repeat, likelihoods do not
 
 
@@ -181,7 +181,7 @@ class RowHashes:
     def extend(self, inputs: Sequence[Any], prompts_sha256: Sequence[str]) -> None:
         """Add rows. None of them has a prompt, or all have one."""
         prompts = array("q", map(_hash_sha256, prompts_sha256))
-        self.merge(RowHashes(array("q", map(_hash_input, inputs)), prompts))
+        self.merge(RowHashes(_digest_all(map(_input_bytes, inputs)), prompts))
 
     def merge(self, later: RowHashes) -> None:
         """Add the hashes of further rows."""
@@ -209,7 +209,7 @@ class Packing:
         for row in rows:
             self.columns.add(row, self._values)
             self.hashes.extend([row.input], [row.prompt_sha256] if row.prompt_sha256 else [])
-            self.questions.append(_hash_question(row.prompt, row.input, row.expected, row.metadata))
+            self.questions += _digest_all([_question_bytes(row.prompt, row.input, row.expected, row.metadata)])
             self.kinds.add(row.prompt is not None)
             self.settings.setdefault(repr(row.parameters), row.parameters)
 
@@ -222,7 +222,7 @@ class Packing:
         self.columns.extend(of_rows, self._values)
         self.hashes.extend(plain.inputs, plain.prompts_sha256)
         expected = plain.expected or [None] * rows
-        self.questions.extend(map(_hash_question, plain.prompts, plain.inputs, expected))
+        self.questions += _digest_all(map(_question_bytes, plain.prompts, plain.inputs, expected))
         self.kinds |= {prompt is not None for prompt in plain.prompts}
         for settings in plain.settings or ({},):
             self.settings.setdefault(repr(settings), settings)
@@ -281,47 +281,47 @@ def map_rows(rows: Sequence[Row], change: Callable[[Row], Row]) -> Sequence[Row]
     return rows.map(change) if isinstance(rows, PackedRows) else [change(row) for row in rows]
 
 
-def _hash_input(value: Any) -> int:
-    """Return the hash of an input; 0 for None."""
+def _input_bytes(value: Any) -> bytes:
+    """Return the bytes of an input; none for None."""
     if value is None:
-        return 0
+        return b""
     # Most inputs are texts, or fields of texts: writing these as JSON would take five times as long.
     if type(value) is dict and _TEXT.issuperset(map(type, value.values())):
-        return _digest(marshal.dumps(sorted(value.items()), _WITHOUT_REFERENCES))
-    return _hash(value)
+        return marshal.dumps(sorted(value.items()), _WITHOUT_REFERENCES)
+    return _bytes_of(value)
 
 
 def _hash_sha256(text: str) -> int:
     """Return the hash of a hash in hexadecimal, in half the time; of another text, that of the text."""
     try:
         # Python's hash of an integer is the same in each process.
-        return hash(int(text, 16)) if len(text) == _DIGITS else _hash(text)
+        return hash(int(text, 16)) if len(text) == _DIGITS else _digest_all([_bytes_of(text)])[0]
     except ValueError:
-        return _hash(text)
+        return _digest_all([_bytes_of(text)])[0]
 
 
-def _hash_question(prompt: Any, input: Any, expected: Any, metadata: Mapping[str, Any] = _NO_METADATA) -> int:
+def _question_bytes(prompt: Any, input: Any, expected: Any, metadata: Mapping[str, Any] = _NO_METADATA) -> bytes:
+    """Return the bytes of a question; none for an empty one."""
     question = input if prompt is None else prompt
     if question is None or str(question).strip() in ("", "[]", "{}"):
-        return 0
+        return b""
     if prompt is not None:
-        return _hash(prompt)
+        return _bytes_of(prompt)
     if type(input) is str and expected is None and not metadata:
         # As the encoder writes it, which takes three times as long to begin.
-        return _digest_text(f"[{_AS_JSON(input)},null,{{}}]")
-    return _hash([input, expected, metadata])
+        return f"[{_AS_JSON(input)},null,{{}}]".encode("utf-8", "surrogatepass")
+    return _bytes_of([input, expected, metadata])
 
 
-def _hash(value: Any) -> int:
-    """Return 64 bits of a value's hash, the same in each process. Among a million values, two share them by 1 in 40 million."""
+def _bytes_of(value: Any) -> bytes:
     # Behind a quote, so that a text equals no other value's JSON.
-    return _digest_text(f'"{value}' if isinstance(value, str) else canonical(value))
+    return (f'"{value}' if isinstance(value, str) else canonical(value)).encode("utf-8", "surrogatepass")
 
 
-def _digest_text(text: str) -> int:
-    return _digest(text.encode("utf-8", "surrogatepass"))
-
-
-def _digest(content: bytes) -> int:
-    number: int = _NUMBER.unpack(hashlib.blake2b(content, digest_size=8).digest())[0]
-    return number
+def _digest_all(contents: Iterable[bytes]) -> array[int]:
+    """Return 64 bits of each hash, the same in each process; 0 of nothing. Among a million, two share them by 1 in 40 million."""
+    # Not a function for each: its call takes as long as the hash.
+    hashes = array("q", b"".join([blake2b(each, digest_size=8).digest() if each else _NO_HASH for each in contents]))
+    if sys.byteorder == "little":
+        hashes.byteswap()
+    return hashes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pytest_crucible import gate
@@ -57,6 +58,7 @@ from pytest_crucible.store.sent_calls import load_sent, own_settings, unlike_pla
 
 if TYPE_CHECKING:
     from pytest_crucible.runs.large_experiments import LargeExperiment
+    from pytest_crucible.store.sample_batches import Batches
 
 
 def conclude(
@@ -70,11 +72,12 @@ def conclude(
     extensions: Extensions | None = None,
     memory: str = "off",
     most_in_memory: int = MOST_REPLIES,
+    batches: Mapping[str, Batches] = MappingProxyType({}),
 ) -> Run:
     """Analyse everything that a run has stored, decide all verdicts together, store and return them.
 
     `amend` may replace a verdict; `extensions` are those that are installed, if not given; `memory` is the setting
-    crucible_memory; `most_in_memory` is that of `analyse_run`.
+    crucible_memory; `most_in_memory` and `batches` are those of `analyse_run`.
     """
     extensions = extensions or installed_extensions()
     alpha = alpha_at_end(store, run, extensions, alpha)
@@ -87,6 +90,7 @@ def conclude(
         memory=memory,
         strict=strict,
         most_in_memory=most_in_memory,
+        batches=batches,
     )
     analyses = list(by_key.values())
     decided = gate.decide_verdicts(analyses, alpha=alpha, strict=strict, family_size=family_size)
@@ -117,6 +121,7 @@ def analyse_run(
     look_share: float = 1.0,
     plans_next_run: bool = True,
     most_in_memory: int = MOST_REPLIES,
+    batches: Mapping[str, Batches] = MappingProxyType({}),
 ) -> tuple[dict[int, Analysis], int]:
     """Return the analysis of each experiment that began, by its key, and the size of the session's Holm family.
 
@@ -124,7 +129,7 @@ def analyse_run(
     be computed again without the plugin, and yet they share alpha. `at` is the place to look at, in the words of features;
     without it that at which the session ended. `look_share` is the share of the plan's alpha for looks (--crucible-stop) that
     this analysis spends. `plans_next_run` is that of `AnalysisInputs`. An experiment with more than `most_in_memory` replies is
-    analysed in batches.
+    analysed in batches; so is one that `batches` has by its name, of which the store has no rows.
     """
     whole = begin_analysis(store, run, extensions, alpha=alpha, strict=strict, at=at)
 
@@ -141,7 +146,8 @@ def analyse_run(
                 from pytest_crucible.runs.large_experiments import LargeExperiment
 
                 most = most_replies(stored.plan, most_in_memory)
-                yield LargeExperiment(stored, finished, most, plans_next_run=plans_next_run), stored
+                of_rows = batches.get(stored.plan.nodeid)
+                yield LargeExperiment(stored, finished, most, plans_next_run=plans_next_run, batches=of_rows), stored
                 continue
             inputs = replace(_cut_inputs(whole, stored, finished), plans_next_run=plans_next_run)
             yield add_pools(inputs, stored, strict=strict) if memory == "pool" else inputs, stored

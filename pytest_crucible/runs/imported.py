@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.importers.metric_facts import Declared, metric_facts
 from pytest_crucible.importers.packed_rows import RowColumns
@@ -53,6 +53,9 @@ from pytest_crucible.runs.imported_samples import (
 from pytest_crucible.runs.imported_tasks import Task, common_settings, group_tasks
 from pytest_crucible.runs.provenance import environment_facts, utc_now
 from pytest_crucible.store.runs import RunStore
+
+if TYPE_CHECKING:
+    from pytest_crucible.store.sample_batches import Batches
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,8 +102,11 @@ class ImportedRun:
         store.begin_run(run, **facts, environment=environment)
         with contextlib.closing(store.writer()) as writer:
             for task in self.tasks:
-                enter_task(store, run, writer, task.task, task.plan, task.samples, without_texts=task.without_texts)
-        return conclude(store, run, alpha=self.alpha, strict=False, interrupted=False, amend=lambda verdict: None)
+                enter_task(store, run, writer, task.task, task.plan, task.samples, without_rows=task.without_texts)
+        batches = {task.plan.nodeid: task.batches(store) for task in self.tasks if task.without_texts}
+        return conclude(
+            store, run, alpha=self.alpha, strict=False, interrupted=False, amend=lambda verdict: None, batches=batches
+        )
 
     def evaluate_unstored(self) -> Run:
         """Return the run with its verdicts, as `enter` does, but do not store it."""
@@ -165,7 +171,7 @@ class ImportedTask:
     samples: Sequence[Sample]
     notes: tuple[str, ...]
     without_texts: bool = False
-    """Its samples have no texts, and of its replies only the scores are entered."""
+    """Its samples have no texts, and its scores are analysed as they were read: nothing of them is entered."""
 
     @classmethod
     def of(cls, task: Task, files: Sequence[ImportedFile], wishes: ImportOptions) -> ImportedTask:
@@ -191,6 +197,13 @@ class ImportedTask:
         grouped = [f"task {task.name!r}: {line.strip()}" for line in equal_input_lines(plan)]
         notes = (*task.notes, *_repeats(task, plan.repeats), *grouped, *assumptions)
         return cls(task=task, plan=plan, samples=dataset.samples, notes=notes, without_texts=without_texts)
+
+    def batches(self, store: RunStore) -> Batches:
+        """Return the outcomes of a task without texts. The store redacts their ids and messages."""
+        # Loaded for a task of so many rows.
+        from pytest_crucible.runs.imported_batches import ImportedBatches
+
+        return ImportedBatches(self.task, self.plan, self.samples, store)
 
 
 def _plan(

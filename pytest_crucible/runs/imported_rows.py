@@ -1,15 +1,13 @@
-"""Enters the rows of imported results into a run store: with their texts, or scores alone as columns."""
+"""Enters the rows of imported results into a run store."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from operator import eq
 from typing import Any
 
-from pytest_crucible.datasets.named import NamedSamples
-from pytest_crucible.importers.packed_rows import ABSENT, RowColumns
-from pytest_crucible.importers.results import Call, Results, Row
+from pytest_crucible.importers.packed_rows import RowColumns
+from pytest_crucible.importers.results import Call, Row
 from pytest_crucible.records import (
     Arm,
     Lost,
@@ -24,12 +22,8 @@ from pytest_crucible.records import (
 )
 from pytest_crucible.records.serialize import canonical
 from pytest_crucible.runs.imported_tasks import Task
-from pytest_crucible.store import schema
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.texts import sanitize_text
 from pytest_crucible.store.writer import Writer
-
-_PART = 20_000  # rows of a statement's columns: some MB
 
 
 def enter_task(
@@ -40,21 +34,17 @@ def enter_task(
     plan: Plan,
     samples: Sequence[Sample],
     *,
-    without_texts: bool,
+    without_rows: bool,
 ) -> None:
-    """Enter one task as an experiment of a run; `without_texts` enters scores, and nothing of prompts and replies."""
-    if isinstance(samples, NamedSamples):
-        _insert_samples(store, plan.dataset_sha256, samples)
-    key = store.add_experiment(run, plan, samples)
-    positions = {} if without_texts else {sample: position for position, sample in enumerate(task.samples)}
+    """Enter one task as an experiment of a run; `without_rows` enters no samples and replies."""
+    key = store.add_experiment(run, plan, () if without_rows else samples)
+    positions = {} if without_rows else {sample: position for position, sample in enumerate(task.samples)}
     for number, (arm, results) in enumerate(zip(plan.arms, task.arms, strict=True)):
         entered = store.add_arm(key, number, arm.name, "")
-        rows = (
-            _enter_scores(store, entered, results, plan, task.samples)
-            if without_texts
-            else ((positions.get(row.sample), row) for row in results.rows)
-        )
-        for position, row in rows:
+        if without_rows:
+            continue
+        for row in results.rows:
+            position = positions.get(row.sample)
             if position is None or row.repeat >= plan.repeats:
                 continue
             outcome, scored, lost = _outcome(row, Unit(position, 0, number, row.repeat), plan.facts)
@@ -66,92 +56,6 @@ def enter_task(
             writer.add(Outcome(unit, skipped=True), entered, [], [])
     if all(arm.finished for arm in task.arms):
         store.finish_experiment(key)
-
-
-def _insert_samples(store: RunStore, dataset: str, samples: NamedSamples) -> None:
-    """Insert samples by their columns: objects for each would take ten times as long."""
-    for first in range(0, len(samples), _PART):
-        part = samples[first : first + _PART]
-        columns: dict[str, Sequence[Any]] = {
-            "dataset": [dataset] * len(part),
-            "position": range(first, first + len(part)),
-            "sample_id": store.hide_ids(part.ids),
-        }
-        if part.groups:
-            columns["sample_group"] = store.hide_ids(part.groups)
-        with store.begin() as connection:
-            connection.insert_columns(schema.samples, columns, len(part))
-
-
-def _enter_scores(
-    store: RunStore, arm: int, results: Results, plan: Plan, samples: Sequence[str]
-) -> Iterator[tuple[int | None, Row]]:
-    """Enter the replies and scores of rows that have lost nothing, and yield the positions of the other rows, and these."""
-    columns = RowColumns.of(results.rows)
-    positions = _positions(columns.samples, samples)
-    for first in range(0, len(positions), _PART):
-        part = range(first, min(first + _PART, len(positions)))
-        others = [place for place in part if place in columns.errors or place in columns.lost]
-        out = {
-            *others,
-            *(place for place in part if positions[place] is None or columns.repeats[place] >= plan.repeats),
-        }
-        _insert_scores(store, arm, columns, plan, positions, [place for place in part if place not in out])
-        yield from ((positions[place], columns.row(place)) for place in others)
-
-
-def _positions(of: Sequence[str], samples: Sequence[str]) -> Sequence[int | None]:
-    """Return the place of each id among samples; None for one that is not there."""
-    if len(of) == len(samples) and all(map(eq, of, samples)):
-        return range(len(of))
-    places = {sample: place for place, sample in enumerate(samples)}
-    return [*map(places.get, of)]
-
-
-def _insert_scores(
-    store: RunStore,
-    arm: int,
-    columns: RowColumns,
-    plan: Plan,
-    positions: Sequence[int | None],
-    places: Sequence[int],
-) -> None:
-    """Insert columns as the store has them: objects for each row would take five times as long."""
-    with store.begin() as connection:
-        units = _units(arm, columns, positions, places)
-        nothing = [0] * len(places)
-        connection.insert_columns(schema.replies, {**units, "skipped": nothing, "started": nothing}, len(places))
-        for metric, scores in columns.scores.items():
-            scored = [place for place in places if scores[place] is not ABSENT]
-            stored = {
-                **(units if len(scored) == len(places) else _units(arm, columns, positions, scored)),
-                "metric": [metric] * len(scored),
-                **_stored_values([scores[place] for place in scored], plan.facts[metric].kind),
-            }
-            connection.insert_columns(schema.observations, stored, len(scored))
-
-
-def _units(
-    arm: int, columns: RowColumns, positions: Sequence[int | None], places: Sequence[int]
-) -> dict[str, Sequence[Any]]:
-    return {
-        "arm": [arm] * len(places),
-        "position": [positions[place] for place in places],
-        "epoch": [columns.repeats[place] for place in places],
-    }
-
-
-def _stored_values(scores: Sequence[Value | None], kind: str | None) -> dict[str, Sequence[Any]]:
-    """Return scores as the store has those of a metric of this kind."""
-    nothing = [None] * len(scores)
-    if kind == "text":
-        texts = [None if score is None else sanitize_text(str(score)) for score in scores]
-        return {"value": nothing, "is_bool": [0] * len(scores), "label": texts}
-    if kind == "binary":
-        flags = [None if score is None else float(bool(score)) for score in scores]
-        return {"value": flags, "is_bool": [int(flag is not None) for flag in flags], "label": nothing}
-    numbers = [None if score is None else float(score) for score in scores]
-    return {"value": numbers, "is_bool": [0] * len(scores), "label": nothing}
 
 
 def _outcome(row: Row, unit: Unit, facts: Mapping[str, MetricFacts]) -> tuple[Outcome, list[Observation], list[Lost]]:

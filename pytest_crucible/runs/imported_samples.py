@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from pytest_crucible.datasets import identify
 from pytest_crucible.datasets.equal_inputs import count_equal_inputs, group_equal_inputs
 from pytest_crucible.datasets.named import NamedSamples
+from pytest_crucible.datasets.packed import PackedSamples, SpilledBytes
 from pytest_crucible.importers.large_files import are_distinct
 from pytest_crucible.importers.packed_rows import PackedRows, RowColumns
 from pytest_crucible.importers.results import Row
@@ -33,9 +34,14 @@ def can_leave_texts_out(task: Task, contrasts: Sequence[Contrast]) -> bool:
     replies = len(task.samples) * planned_repeats(task) * len(task.arms)
     if len(packed) < len(task.arms) or replies <= MOST_IMPORTED or task.unpaired:
         return False
+    if any(results.has_uneven_repeats for results in task.arms):
+        return False
     if any(contrast.by is not None for contrast in contrasts) or len(packed[0].kinds) > 1:
         return False
-    questions = _questions(task)
+    return _are_distinct(_questions(task))
+
+
+def _are_distinct(questions: Sequence[int]) -> bool:
     return are_distinct((question for question in questions if question), len(questions) - questions.count(0))
 
 
@@ -77,24 +83,48 @@ def _sha256(columns: Sequence[Sequence[Any]]) -> str:
 
 
 def load_samples(task: Task) -> Dataset:
-    """Return the samples as the candidate's rows describe them; samples that it lacks, as another arm's rows do."""
+    """Return the samples as the candidate's rows describe them; samples that it lacks, as another arm's rows do.
+
+    Those of many rows are in a file for temporary data.
+    """
+    if _has_rows_in_order(task):
+        packed = PackedSamples(_samples(task, zip(task.samples, _rows_in_order(task), strict=True)), SpilledBytes())
+        return identify(task.name, packed)
     rows: dict[str, Row] = {}
     for row in _all_rows(task):
         # The candidate's first row of a sample wins.
         rows.setdefault(row.sample, row)
+    return identify(task.name, _samples(task, ((name, rows.get(name)) for name in task.samples)))
+
+
+def _samples(task: Task, rows_of_samples: Iterable[tuple[str, Row | None]]) -> Iterator[Sample]:
     groups = _groups(task)
-    rows_of_samples = ((name, rows.get(name)) for name in task.samples)
-    samples = (
+    return (
         Sample(id=name, input=row.input, expected=row.expected, group=groups.get(name), metadata=row.metadata)
         if row
         else Sample(id=name, input=None, group=groups.get(name))
         for name, row in rows_of_samples
     )
-    return identify(task.name, samples)
+
+
+def _has_rows_in_order(task: Task) -> bool:
+    """Return whether the candidate has packed rows, among them one of each sample, in the order of the samples."""
+    rows = task.arms[0].rows
+    # Each search goes on behind the last one.
+    ids = iter(rows.columns.samples if isinstance(rows, PackedRows) else ())
+    return all(sample in ids for sample in task.samples)
+
+
+def _rows_in_order(task: Task) -> Iterator[Row]:
+    """Yield the candidate's first row of each sample, which follow each other."""
+    rows = iter(task.arms[0].rows)
+    return (next(row for row in rows if row.sample == sample) for sample in task.samples)
 
 
 def group_questions(task: Task, rows: Dataset) -> tuple[Dataset, EqualInputs | None]:
     """Return the samples in the groups that equal questions make: by prompts, where the files have those that were sent."""
+    if _has_distinct_questions(task):
+        return rows, None
     parts = _own_arms(task)
     prompts: dict[str, Any] = {}
     for row in _all_rows(task):
@@ -107,6 +137,16 @@ def group_questions(task: Task, rows: Dataset) -> tuple[Dataset, EqualInputs | N
     equal = count_equal_inputs(sent.samples, parts)
     groups = zip(rows.samples, (sample.joined_group for sample in sent.samples), strict=True)
     return identify(rows.name, (replace(sample, joined_group=group) for sample, group in groups)), equal
+
+
+def _has_distinct_questions(task: Task) -> bool:
+    """Return whether hashes of packed rows show that no two samples ask one question: their texts need not be compared."""
+    rows = task.arms[0].rows
+    if not isinstance(rows, PackedRows) or len(rows.kinds) > 1 or task.unpaired:
+        return False
+    questions = _questions(task)
+    # Where a sample has no prompt, all are compared by their inputs.
+    return (rows.kinds == {False} or 0 not in questions) and _are_distinct(questions)
 
 
 def _own_arms(task: Task) -> dict[str, str]:

@@ -100,9 +100,12 @@ def _labels(origins: Sequence[str]) -> list[str]:
 def _task(name: str, arms: Sequence[Results], *, same_prompts: bool) -> Task:
     _check_arms(name, arms)
     ids = _ids(arms)
-    shared = [sample for sample in ids[0] if all(sample in other for other in ids)]
+    others = [of_arm for of_arm in ids if of_arm is not ids[0]]
+    shared = [sample for sample in ids[0] if all(sample in other for other in others)] if others else list(ids[0])
     changed = _with_other_inputs(arms, same_prompts=same_prompts)
-    common = tuple(sample for sample in shared if sample not in changed)
+    # There may be as many as samples.
+    asks_other = {*changed}
+    common = tuple(sample for sample in shared if sample not in asks_other) if changed else tuple(shared)
     if not common:
         raise SpecError(_nothing_shared(name, arms, ids, shared))
     notes = list(_unshared_notes(name, arms, ids, shared))
@@ -117,17 +120,19 @@ def _task(name: str, arms: Sequence[Results], *, same_prompts: bool) -> Task:
     return Task(name=name, arms=tuple(arms), samples=common, notes=tuple(notes), left_out=left_out)
 
 
-def _ids(arms: Sequence[Results]) -> list[Mapping[str, None]]:
+def _ids(arms: Sequence[Results]) -> list[Collection[str]]:
     """Return the ids of each arm's samples. Equal ones are one object: those of a million rows take some tens of MB."""
-    ids: list[Mapping[str, None]] = []
-    first = RowColumns.of(arms[0].rows).samples
+    ids: list[Collection[str]] = []
+    first = RowColumns.of(arms[0].rows)
     for results in arms:
         columns = RowColumns.of(results.rows)
-        if ids and columns.samples == first and results.planned == arms[0].planned:
-            columns.samples = first
+        if ids and columns.samples == first.samples and results.planned == arms[0].planned:
+            columns.samples = first.samples
             ids.append(ids[0])
-        else:
+        elif ids or first.has_repeated_samples() or results.planned:
             ids.append(dict.fromkeys([*columns.samples, *results.planned]))
+        else:
+            ids.append(first.samples)
     return ids
 
 
@@ -205,9 +210,7 @@ def _have_equal_hashes(arms: Sequence[Sequence[Row]]) -> bool:
     )
 
 
-def _nothing_shared(
-    name: str, arms: Sequence[Results], ids: Sequence[Mapping[str, None]], shared: Sequence[str]
-) -> str:
+def _nothing_shared(name: str, arms: Sequence[Results], ids: Sequence[Collection[str]], shared: Sequence[str]) -> str:
     if shared:
         return (
             f"task {name!r}: {arms[0].arm!r} and {arms[1].arm!r} have no sample in common with the same input: that of all "
@@ -251,7 +254,7 @@ def _all_settings(rows: Sequence[Row]) -> Iterable[Mapping[str, Any]]:
     return (request.parameters for request in requests)
 
 
-def _alone(samples: Mapping[str, None], shared: Collection[str]) -> list[str]:
+def _alone(samples: Collection[str], shared: Collection[str]) -> list[str]:
     """Return the samples that are not among the shared ones, all of which are samples."""
     if len(samples) == len(shared):
         return []
@@ -260,7 +263,7 @@ def _alone(samples: Mapping[str, None], shared: Collection[str]) -> list[str]:
 
 
 def _unshared_notes(
-    name: str, arms: Sequence[Results], ids: Sequence[Mapping[str, None]], shared: Sequence[str]
+    name: str, arms: Sequence[Results], ids: Sequence[Collection[str]], shared: Sequence[str]
 ) -> Iterator[str]:
     for results, samples in zip(arms, ids, strict=True):
         alone = _alone(samples, shared)

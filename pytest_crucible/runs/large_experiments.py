@@ -19,7 +19,7 @@ from pytest_crucible.sections.inputs import large_inputs
 from pytest_crucible.sections.run import compute_sections
 from pytest_crucible.store.arm_outlines import ArmOutline
 from pytest_crucible.store.experiments import StoredExperiment
-from pytest_crucible.store.sample_batches import SampleBatch, StoredBatches
+from pytest_crucible.store.sample_batches import Batches, SampleBatch, StoredBatches
 
 if TYPE_CHECKING:
     from pytest_crucible.analyse.streamed import StreamedInputs
@@ -38,6 +38,8 @@ class LargeExperiment:
     finished: bool
     most_in_memory: int
     plans_next_run: bool = True
+    batches: Batches | None = None
+    """Its outcomes, where the store has no rows of it."""
 
 
 def analyse_large(
@@ -48,7 +50,7 @@ def analyse_large(
     from pytest_crucible.analyse.streamed import analyse_streamed
 
     stored, plan = large.stored, large.stored.plan
-    batches = StoredBatches(stored.store, stored.key, plan)
+    batches = large.batches or StoredBatches(stored.store, stored.key, plan)
     outcomes = compute_sections(
         sections,
         large_inputs(
@@ -65,7 +67,7 @@ def analyse_large(
     return replace(hold_for_all_members(analysis), sections=outcomes)
 
 
-def _streamed_inputs(large: LargeExperiment, batches: StoredBatches) -> StreamedInputs:
+def _streamed_inputs(large: LargeExperiment, batches: Batches) -> StreamedInputs:
     from pytest_crucible.analyse.streamed import StreamedInputs
 
     stored, plan = large.stored, large.stored.plan
@@ -93,7 +95,7 @@ def _streamed_inputs(large: LargeExperiment, batches: StoredBatches) -> Streamed
     )
 
 
-def _of_twin(batches: StoredBatches, twin: int) -> tuple[ArmOutcomes, ...]:
+def _of_twin(batches: Batches, twin: int) -> tuple[ArmOutcomes, ...]:
     arms = range(len([number for of_twin, number in batches.outlines if of_twin == twin]))
     return tuple(_outline_outcomes(batches.outlines[twin, number]) for number in arms)
 
@@ -148,7 +150,7 @@ def _batch_inputs(
     )
 
 
-def _failed_metrics(batches: StoredBatches, outline: AnalysisInputs) -> dict[str, str]:
+def _failed_metrics(batches: Batches, outline: AnalysisInputs) -> dict[str, str]:
     """Return the errors of metrics that failed on every sample, and of those that failed on every twin of a variant."""
     names = [variant.name for variant in outline.plan.variants]
     of_terms = {
@@ -161,7 +163,7 @@ def _failed_metrics(batches: StoredBatches, outline: AnalysisInputs) -> dict[str
     return {name: error for name, error in (of_terms | of_metrics).items() if error}
 
 
-def _failure(batches: StoredBatches, metric: str, twin: int) -> str:
+def _failure(batches: Batches, metric: str, twin: int) -> str:
     outline = batches.outlines[twin, 0]
     if metric in outline.scored | outline.labels or "scorer" not in outline.lost_reasons:
         return ""

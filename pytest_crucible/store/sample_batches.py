@@ -13,13 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.records import ArmOutcomes, OutcomeCounts, Plan, PlannedVariant, ScoreColumns
-from pytest_crucible.store.arm_outlines import read_outline
+from pytest_crucible.store.arm_outlines import ArmOutline, read_outline
 from pytest_crucible.store.database import Connection, from_json
 from pytest_crucible.store.outcomes import variant_keys
 from pytest_crucible.store.part_reader import load_parts
@@ -43,6 +43,29 @@ class SampleBatch:
     """Empty unless it was asked for."""
 
 
+class Batches(Protocol):
+    """The outcomes of an experiment that is larger than memory, by samples: in a database, or of imported rows."""
+
+    outlines: Mapping[tuple[int, int], ArmOutline]
+    """By twin (0 for the original samples) and number of the arm."""
+
+    def group_codes(self) -> Mapping[str, int] | None:
+        """Return a number for each group; None where samples are independent of each other."""
+        ...
+
+    def read(self, size: int, *, with_expected: bool) -> Iterator[SampleBatch]:
+        """Yield batches of so many samples, in the dataset's order."""
+        ...
+
+    def count_outcomes(self, number: int) -> OutcomeCounts:
+        """Return the counts of an arm's outcomes on the original samples."""
+        ...
+
+    def first_loss(self, number: int, metric: str, twin: int = 0) -> tuple[int, str]:
+        """Return on how many samples a metric of an arm raised, and its first message."""
+        ...
+
+
 class StoredBatches:
     """The outcomes of an experiment in a database, by samples."""
 
@@ -61,10 +84,9 @@ class StoredBatches:
         """By key of the arm: the replies of the arm to a sample in all forms of the prompt, and those of its own form."""
         with store.connect() as connection:
             self._in_parts = bool(load_parts(connection, frozenset([self._run])))
-            self.outlines = {
+            self.outlines: Mapping[tuple[int, int], ArmOutline] = {
                 place: read_outline(connection, plan, [key for key, _ in keys]) for place, keys in self._keys.items()
             }
-        """By twin (0 for the original samples) and number of the arm."""
         self._metrics = sorted({name for outline in self.outlines.values() for name in outline.metrics})
 
     def _arm_places(self, place: tuple[int, int]) -> Iterator[tuple[int, tuple[int, range]]]:
@@ -87,9 +109,9 @@ class StoredBatches:
 
     def read(self, size: int, *, with_expected: bool) -> Iterator[SampleBatch]:
         """Yield batches of so many samples, in the dataset's order."""
+        size = batch_size(size)
         # Rows are read in a quarter of the range at a time: they take more memory than their values.
         step = max(1, size // _STEPS)
-        size = min(size, step * _STEPS)
         scanned = ScannedRows(self._store, self._run, step, self._metrics) if self._in_parts else None
         with (
             self._store.connect() as connection,
@@ -201,20 +223,27 @@ class StoredBatches:
         skips = [(skipped, np.full(skipped.size, float(SKIPPED)))] if absent else []
         units, states = _join([*(part.replies() for part in parts), *skips])
         scores = [part.scores(outline.metrics) for part in parts]
-        positions, repeats = _places(units, draws.size)
+        positions, repeats = split_units(units, draws.size)
         return ArmOutcomes(
             positions=positions,
             repeats=repeats,
             # Flags: the kind of a failure matters to counts alone.
             failures=states == FAILED,
             skipped=states == SKIPPED,
-            scores={name: _score_columns([part[name] for part in scores], draws.size) for name in outline.metrics},
+            scores={name: score_columns([part[name] for part in scores], draws.size) for name in outline.metrics},
             labels=outline.labels,
             lost=[loss for part in parts for loss in part.lost(number)],
         )
 
 
 _STEPS = 4
+
+
+def batch_size(most: int) -> int:
+    """Return the samples of a batch, of at most so many: those of a batch of equal steps."""
+    return min(most, max(1, most // _STEPS) * _STEPS)
+
+
 _TEXTS = ("sample_id", "sample_group")
 """Columns of samples without numbers, which JSON would round."""
 
@@ -229,14 +258,15 @@ def _join(parts: Sequence[UnitColumns]) -> UnitColumns:
     )
 
 
-def _places(units: npt.NDArray[np.int64], size: int) -> tuple[Any, Any]:
+def split_units(units: npt.NDArray[np.int64], size: int) -> tuple[Any, Any]:
     """Return the sample of each unit, and the place of its reply among those to the sample."""
     return (units, np.zeros_like(units)) if size == 1 else np.divmod(units, size)
 
 
-def _score_columns(parts: Sequence[UnitColumns], size: int) -> ScoreColumns:
+def score_columns(parts: Sequence[UnitColumns], size: int) -> ScoreColumns:
+    """Return the scores of all parts, of which each sample has so many places."""
     units, joined = _join(parts)
-    positions, repeats = _places(units, size)
+    positions, repeats = split_units(units, size)
     # An array is a sequence to all that reads a batch.
     values: Any = joined
     # Kinds are known from the outline.

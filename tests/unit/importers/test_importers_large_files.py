@@ -12,6 +12,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
+from pytest_crucible.datasets.packed import PackedSamples
 from pytest_crucible.importers import large_files, lm_eval_samples, second_half
 from pytest_crucible.importers.formats import read
 from pytest_crucible.importers.packed_rows import PackedRows, Packing, RowColumns
@@ -19,6 +20,7 @@ from pytest_crucible.plan import streamed
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.runs import imported_samples
 from pytest_crucible.runs.compared_sources import compare_results
+from pytest_crucible.runs.imported_tasks import group_tasks
 
 ROWS = 300
 
@@ -132,6 +134,22 @@ def test_equal_questions_of_large_files_are_one_group(tmp_path, no_run_is_small)
         path.write_text(path.read_text(encoding="utf-8").replace("18 + 18?", "17 + 17?"), encoding="utf-8")
 
     assert compare_results(*files).experiments[0].plan.groups == ROWS - 1
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_samples_of_large_files_in_a_temporary_file_are_those_in_memory(tmp_path, name, request):
+    path = WRITERS[name](tmp_path / name, 0)
+    [small] = group_tasks([read(path)])
+    request.getfixturevalue("no_file_is_small")
+    [large] = group_tasks([read(path)])
+    in_memory, spilled = imported_samples.load_samples(small), imported_samples.load_samples(large)
+
+    assert isinstance(spilled.samples, PackedSamples)
+    assert spilled.sha256 == in_memory.sha256
+    assert list(spilled.samples) == list(in_memory.samples)
+    assert spilled.samples[ROWS // 2] == in_memory.samples[ROWS // 2]
+    assert imported_samples.group_questions(large, spilled) == (spilled, None)
+    assert imported_samples.group_questions(small, in_memory)[1] is None
 
 
 ODD = [
@@ -367,3 +385,18 @@ def test_large_tables_with_repeats_and_groups_are_compared_as_small_ones(tmp_pat
     request.getfixturevalue("no_run_is_small")
 
     assert compare_both() == small
+
+
+def test_equal_rows_whose_repeats_have_other_inputs_are_not_compared_in_large_tables_either(tmp_path, request):
+    files = [repeated_table(tmp_path / f"{arm}.parquet", arm, 2, "{k}, the {n}th time?") for arm in range(2)]
+
+    def refusal():
+        # A column that is chosen stays the input, although it differs between the repeats of a sample.
+        with pytest.raises(SpecError, match="no sample in common with the same input") as refused:
+            compare_results(*files, columns={"input": "question"})
+        return str(refused.value)
+
+    small = refusal()
+    request.getfixturevalue("no_run_is_small")
+
+    assert refusal() == small
