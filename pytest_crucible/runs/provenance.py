@@ -111,7 +111,8 @@ def _processor() -> str:
     except OSError:
         return platform.processor()
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.processor())
+    # Only where it is needed: `platform` starts a process for it.
+    return next(names, None) or platform.processor()
 
 
 def _or_none(read: Any) -> Any:
