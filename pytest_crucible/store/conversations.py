@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +14,6 @@ from pytest_crucible.records import (
     Exchange,
     OutcomeState,
     Plan,
-    Sample,
     StoredCall,
     Unit,
 )
@@ -28,7 +25,6 @@ from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.samples import load_sample, load_twins, samples
 from pytest_crucible.store.texts import (
     SHORTEST_REFERENCE,
-    form_of,
     messages_of,
     referred_text,
     sample_texts,
@@ -234,26 +230,6 @@ def _messages(row: Row, input: Any, texts: Mapping[str, str]) -> tuple[Any, bool
         return (None, False) if row["body"] is None else (messages_of(unpack_form(row["body"]), texts), True)
     except KeyError:
         return None, False
-
-
-def first_prompts(
-    store: RunStore, samples: Mapping[int, Sample], forms: Mapping[int, int | None]
-) -> dict[int, tuple[Any, Any]]:
-    """Return by position the first prompt of a unit as it was sent, and with references in place of its sample's texts.
-
-    `forms` has the keys of the forms of their messages. A prompt that refers to a text that is not stored is left out.
-    """
-    keys = {key for key in forms.values() if key is not None}
-    rows = store.rows("SELECT id, body FROM messages WHERE id IN (:keys)", keys=keys)
-    bodies = {key: unpack_form(body) for key, body in rows}
-    prompts = {}
-    for position, sample in samples.items():
-        texts, key = sample_texts(sample.input, sample.metadata or {}), forms[position]
-        form = form_of(sample.input, texts) if key is None else bodies.get(key)
-        with contextlib.suppress(KeyError):
-            if form is not None:
-                prompts[position] = (messages_of(form, texts), json.loads(form, strict=False))
-    return prompts
 
 
 def _reasoning(row: Row, text: str | None) -> str:

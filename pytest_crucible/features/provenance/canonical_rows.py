@@ -15,6 +15,7 @@ import marshal
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from itertools import chain, repeat
+from math import isnan
 from operator import add
 from types import NoneType
 from typing import Any
@@ -97,6 +98,8 @@ def _canonical(type_name: str, values: Sequence[Any], stored: Callable[[str, Any
         return values if kinds <= _TEXTS and not any(map(_may_be_number, values)) else _numbers("JSON", values, stored)
     if type_name == "FLOAT":
         # SQLite has neither -0.0 nor NaN, which alone differs from itself.
+        if kinds == {float} and not any(map(isnan, values)):
+            return [*map(add, values, repeat(0.0))]
         if kinds <= {float, NoneType}:
             return [None if value is None or value != value else value + 0.0 for value in values]
         return [*map(_float, values)]
