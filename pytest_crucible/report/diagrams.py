@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from xml.etree import ElementTree
 
-from pytest_crucible.records.pictures import Diagram, DiagramEdge, DiagramNode
+from pytest_crucible.records.views import Diagram, DiagramEdge, DiagramNode
 from pytest_crucible.report.pictures import element, svg_text
 from pytest_crucible.report.printable import printable_cell
 

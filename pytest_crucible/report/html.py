@@ -21,9 +21,9 @@ from markupsafe import Markup, escape
 
 from pytest_crucible.records import Exchange, Row, State, Table, View, experiment_name
 from pytest_crucible.records.datasets import question_text
-from pytest_crucible.records.pictures import MarkedPart
 from pytest_crucible.records.reasoning import fold_reasoning
 from pytest_crucible.records.redaction import redact
+from pytest_crucible.records.views import MarkedPart
 from pytest_crucible.report.diagrams import draw_diagram
 from pytest_crucible.report.model import Chapter, Report
 from pytest_crucible.report.pictures import (

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from pytest_crucible.records import Chart, Comparison, Row, Run, State, experiment_name
-from pytest_crucible.records.pictures import Curve, Curves, LineChart
+from pytest_crucible.records.views import Curve, Curves, LineChart
 from pytest_crucible.report.printable import printable
 from pytest_crucible.report.verdicts import align_estimates, comparisons
 from pytest_crucible.stats.interval import Interval

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_crucible.records import (
     Analysis,
@@ -25,11 +25,9 @@ from pytest_crucible.records import (
 )
 from pytest_crucible.records.measures import State
 from pytest_crucible.records.results import RULES_VERSION
+from pytest_crucible.records.views import Curves, Diagram, LineChart, MarkedText, TimeBars
 from pytest_crucible.report.plan_lines import MOST_SLICES
 from pytest_crucible.report.printable import printable
-
-if TYPE_CHECKING:
-    from pytest_crucible.records.pictures import Curves, Diagram, LineChart, MarkedText, TimeBars
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from pytest_crucible.records.pictures import Span, TimeBars
+from pytest_crucible.records.views import Span, TimeBars
 from pytest_crucible.report.pictures import Axis, axis_from_zero, element, label, svg_text
 from pytest_crucible.stats.number_format import seconds
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from pytest_crucible.features.cns3.antagonist import METRIC, Finding, from_text
 from pytest_crucible.features.cns3.claims import CENTRAL, Extraction, parse
 from pytest_crucible.records import Conversation, Note, Row, Table, View
-from pytest_crucible.records.pictures import Diagram, DiagramEdge, DiagramNode
 from pytest_crucible.records.reasoning import answer_text
+from pytest_crucible.records.views import Diagram, DiagramEdge, DiagramNode
 from pytest_crucible.stats.number_format import quantity
 
 # Boxes of a picture; tables have all claims and relations.

@@ -11,7 +11,7 @@ from pytest_crucible.features.explanation.results import MetricResult
 from pytest_crucible.features.explanation.segments import Segment, read_messages
 from pytest_crucible.features.explanation.tables import value_text
 from pytest_crucible.features.explanation.versions_table import shorten
-from pytest_crucible.records.pictures import MarkedPart, MarkedText
+from pytest_crucible.records.views import MarkedPart, MarkedText
 from pytest_crucible.report.printable import AN_ID, printable_cell
 
 # Characters of a segment in a page: a reader sees how it begins and ends, and the run store has all.

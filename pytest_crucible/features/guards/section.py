@@ -11,8 +11,8 @@ import numpy as np
 from pytest_crucible.analyse.statistics import estimate_values, mean_of
 from pytest_crucible.measures.row import Clusters, Flags, Floats, Measured
 from pytest_crucible.records import Claim, Measure, Note, Row, Table, View
-from pytest_crucible.records.pictures import Curve, Curves
 from pytest_crucible.records.statistics import interval_ends
+from pytest_crucible.records.views import Curve, Curves
 from pytest_crucible.sections.inputs import SectionInputs
 from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.number_format import with_interval

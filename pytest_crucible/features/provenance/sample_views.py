@@ -9,7 +9,7 @@ from pytest_crucible.features.provenance.step_texts import NamedText, step_texts
 from pytest_crucible.features.provenance.timeline import Step, Timeline
 from pytest_crucible.features.provenance.timeline_text import find_start, heading, step_text, time_text, unknown_text
 from pytest_crucible.records import Conversation, Note, Plan, Row, Table, View
-from pytest_crucible.records.pictures import Span, TimeBars
+from pytest_crucible.records.views import Span, TimeBars
 from pytest_crucible.stats.number_format import quantity, seconds
 from pytest_crucible.store.runs import RunStore
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from pytest_crucible.features.training.course import TrainingCourse, TrainingStep
 from pytest_crucible.records import Note, Row, Table, View
-from pytest_crucible.records.pictures import Curve, LineChart
+from pytest_crucible.records.views import Curve, LineChart
 
 MOST_POINTS = 600
 """Points of a line: more than a chart has pixels would only make the page large."""

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.records.pictures import Diagram, DiagramEdge, DiagramNode, Span, TimeBars
+from pytest_crucible.records.views import Diagram, DiagramEdge, DiagramNode, Span, TimeBars
 from pytest_crucible.report.diagrams import draw_diagram, layers
 from pytest_crucible.report.time_bars import draw_time_bars
 from tests.hostile_texts import HOSTILE

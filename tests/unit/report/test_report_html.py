@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_crucible.records import ArmReply, Exchange, MetricFacts, Row, SampleColumns, Table
-from pytest_crucible.records.pictures import Curve, LineChart
+from pytest_crucible.records.views import Curve, LineChart
 from pytest_crucible.report.html import (
     A_TEXT,
     FEW,

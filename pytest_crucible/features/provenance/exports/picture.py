@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pytest_crucible.features.provenance.exports.folding import node_text
 from pytest_crucible.features.provenance.graph import Graph
-from pytest_crucible.records.pictures import Diagram, DiagramEdge, DiagramNode
+from pytest_crucible.records.views import Diagram, DiagramEdge, DiagramNode
 from pytest_crucible.report.diagrams import draw_diagram
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.records import ArmEvents, Plan, Row, Table, Usage, View
-from pytest_crucible.records.pictures import Curve, LineChart
+from pytest_crucible.records.views import Curve, LineChart
 from pytest_crucible.report.pictures import waiting
 from pytest_crucible.report.sections import join_views
 from pytest_crucible.runs.plugins import installed_extensions
