@@ -30,9 +30,7 @@ Result = TypeVar("Result")
 SESSION = pytest.StashKey["CrucibleSession"]()
 
 
-def open_session(
-    config: pytest.Config, run: str | None = None, *, objects_are_aside: bool = False
-) -> CrucibleSession:
+def open_session(config: pytest.Config, run: str | None = None, *, objects_are_aside: bool = False) -> CrucibleSession:
     """Return the session of this process, opened if necessary. Raises pytest.UsageError for invalid options."""
     session = config.stash.get(SESSION, None)
     if session is None:
