@@ -111,7 +111,7 @@ class ParameterRedactor:
     def redact_values(self, row: Any) -> Any:
         """Return the values of one execution, by place or by name, or those of a column."""
         # They repeat most of their texts.
-        values = {*row.values()} if isinstance(row, Mapping) else {*row}
+        values = row.values() if isinstance(row, Mapping) else row
         texts = {value for value in values if type(value) is str}
         texts -= {text for text in texts if len(text) >= SHORTEST and self._is_redacted(text)}
         if self._are_clean(texts):
