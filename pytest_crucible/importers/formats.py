@@ -106,7 +106,8 @@ def read_source(
     if not name:
         raise SpecError(
             foreign_name(source)
-            or f"the format of {path} was not recognised: name the harness that wrote it with --as ({', '.join(readers)})"
+            or f"the format of {path} was not recognised: give a file of {', '.join(name for name in readers if name != 'table')}, "
+            "or a table with a row for each sample, its id and its scores (CSV, JSON, JSON lines or Parquet)"
         )
     if name not in readers:
         hint = suggest(name, readers, otherwise=f"there are {', '.join(readers)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -103,6 +104,8 @@ def _roles_of_counts(columns: Mapping[str, str], chosen: Mapping[str, str]) -> d
 
 # Columns of a table that has one column for each arm.
 _ARM, _SCORE = "arm", "score"
+# Names of numbers that count or name something, and measure nothing.
+_NUMBER_OF_ROW = re.compile(r"(?i)(^|_)(id|idx|index)$")
 # The number of a completion in some tables, and an opaque id in others.
 _OPAQUE = "completion_id"
 
@@ -201,11 +204,11 @@ def _with_inputs_of_columns(
 def _metric_columns(
     rows: Sequence[tuple[int, Mapping[str, Any]]], role: Mapping[str, str], has: Sequence[str]
 ) -> list[str]:
-    """Return the columns of metrics: those that the user names, or else all other columns that are mostly numbers."""
+    """Return the columns of metrics: those that the user names, or else all others that are mostly numbers, without ids."""
     if "metrics" in role:
         return split_names(role["metrics"])
     with_role = {name for columns in role.values() for name in split_names(columns)} | set(role.values())
-    others = (name for name in has if name not in with_role)
+    others = (name for name in has if name not in with_role and not _NUMBER_OF_ROW.search(name))
     return [name for name in others if mostly_numbers(_cells(rows, name))]
 
 
@@ -234,11 +237,22 @@ def _rows(source: Source) -> Sequence[tuple[int, Mapping[str, Any]]]:
     return list(enumerate(document, start=1)) if is_list else []
 
 
+_NAMES_OF_ROWS = ("rows", "results", "records", "samples", "examples", "items", "instances", "trials", "predictions")
+
+
+def _are_rows(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
+
+
 def _table_rows(document: Mapping[str, Any]) -> Any:
     """Return the rows of a table as W&B, MLflow and `to_json` of pandas write it; None for another document.
 
-    That is names and rows, or a mapping of rows by number for each column.
+    That is names and rows, or a mapping of rows by number for each column. Programs of one's own write a list of rows under a
+    usual name, beside facts of the run.
     """
+    lists_of_rows = [document[name] for name in _NAMES_OF_ROWS if _are_rows(document.get(name))]
+    if len(lists_of_rows) == 1 and "schema" not in document:
+        return lists_of_rows[0]
     names, data = (document.get(part) for part in ("columns", "data"))
     if isinstance(names, list) and isinstance(data, list):
         lists = all(isinstance(row, list) for row in data) and all(isinstance(name, str) for name in names)

@@ -214,10 +214,18 @@ def _nothing_shared(
             f"{len(shared)} differs (first: {shared[0]}){_other_settings(arms)}: compare results of the same samples, "
             "or, if their prompts are what you compare, add --arms-differ-in=messages"
         )
+    inputs = [{number for number in RowHashes.of(arm.rows).inputs if number} for arm in arms[:2]]
+    equal = len(set.intersection(*inputs))
+    if equal:
+        reason = f"no id in common, but {quantity(equal, 'equal input')}"
+        advice = "if ids are new in each run, name the inputs as the samples (of a table: --column sample=NAME)"
+    else:
+        reason = "no sample in common with the same input"
+        advice = "compare results of the same samples (the column of a table that has their ids: --column sample=NAME)"
     return (
         f"task {name!r}: {arms[0].arm!r} has {len(ids[0])} samples (first: {next(iter(ids[0]))}) and "
-        f"{arms[1].arm!r} {len(ids[1])} (first: {next(iter(ids[1]))}), and no sample in common with the same input: "
-        "compare results of the same samples, or, if each arm has samples of its own, add --unpaired"
+        f"{arms[1].arm!r} {len(ids[1])} (first: {next(iter(ids[1]))}), and {reason}: {advice}, or, if each arm has samples of "
+        "its own, add --unpaired"
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -113,7 +114,7 @@ class RunStore:
         self.where, self.run_id = location, ""
         """`where` is the location as it was given: it may have a password, and is never shown."""
         self.database = open_for_reading(location, reader) if reader else open_database(location)
-        self._reader = reader
+        self._reader, self._shared = reader, threading.local()
         redactor = ParameterRedactor(hide_keys or self.hide, self.redact_once.is_redacted)
         self.database.redact = redactor.redact_values
         self.database.listeners = [
@@ -142,7 +143,12 @@ class RunStore:
 
     @contextlib.contextmanager
     def connect(self) -> Iterator[Connection]:
-        """Open a connection for several queries."""
+        """Open a connection for several queries, or use the one that this thread shares."""
+        shared = getattr(self._shared, "connection", None)
+        if shared is not None:
+            with explain_errors(self.location):
+                yield shared
+            return
         with explain_errors(self.location), self.database.connect() as connection:
             # A session with a newer version may have upgraded it since it was opened.
             if self._reader and connection.scalar("SELECT version FROM store_format") != schema.FORMAT:
@@ -153,6 +159,16 @@ class RunStore:
 
                 self.database.parts = connection.parts = PartReader()
             yield connection
+
+    @contextlib.contextmanager
+    def one_connection(self) -> Iterator[None]:
+        """Let this thread's queries share a connection: opening one takes longer than reading a few rows."""
+        with self.connect() as connection:
+            self._shared.connection = connection
+            try:
+                yield
+            finally:
+                self._shared.connection = None
 
     @contextlib.contextmanager
     def begin(self) -> Iterator[Connection]:

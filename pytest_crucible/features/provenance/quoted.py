@@ -10,6 +10,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 _BLOCK = re.compile(r"\n {0,3}(?:(?P<fence>`{3,}+(?=[^`\n]*+(?:\n|\Z))|~{3,}+)|>)")
 _BACKTICKS = re.compile(r"`++")
@@ -55,13 +56,19 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
     place = 0
     while match := _BLOCK.search(text, place):
         fence = match["fence"]
-        end = re.compile(rf"\n {{0,3}}{re.escape(fence)}{fence[0]}*+[ \t]*+(?=\n|\Z)") if fence else _LINE_END
+        end = _closing(fence) if fence else _LINE_END
         closing = end.search(text, match.end())
         place = len(text) if closing is None else closing.end()
         yield match.start(), place
 
 
 _LINE_END = re.compile(r"(?=\n)")
+
+
+@lru_cache(maxsize=10)
+def _closing(fence: str) -> re.Pattern[str]:
+    """Return the pattern of a line that closes a block of code."""
+    return re.compile(rf"\n {{0,3}}{re.escape(fence)}{fence[0]}*+[ \t]*+(?=\n|\Z)")
 
 
 def _code_in_lines(text: str, blocks: Spans) -> Iterator[tuple[int, int]]:

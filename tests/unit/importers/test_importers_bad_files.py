@@ -78,10 +78,10 @@ BAD = {
         twice,
         r"has sample 'sum-\d+' of 'mockllm/v1' twice in one repeat \(1 sample repeated\): ids must be unique",
     ),
-    "other.json": (lambda: '{"a": 1}', r"was not recognised: name the harness that wrote it with --as \(inspect, "),
+    "other.json": (lambda: '{"a": 1}', r"was not recognised: give a file of inspect, "),
     "rows.json": (
         lambda: json.dumps({**json.loads(text("mlflow.json")), "data": [3]}),
-        r"was not recognised: name the harness that wrote it with --as \(inspect, ",
+        r"was not recognised: give a file of inspect, ",
     ),
     "half.json": (
         lambda: inspect(eval={**json.loads(text("inspect-v1.json"))["eval"], "task": "\ud83d"}),

@@ -110,6 +110,10 @@ def file(*of: Results, path="x.json") -> ImportedFile:
     return ImportedFile(path=path, sha256="0", harness="table", version="", results=of)
 
 
+def own_samples(arm: str) -> list[Row]:
+    return [Row(sample=f"{arm}{k}", input=k % 2, scores={"m": 1}) for k in range(3)]
+
+
 def test_arms_of_one_task_are_compared_on_their_common_samples():
     (task,) = group_tasks([file(results([1, 0, 1])), file(results([1, 0], arm="b"))])
 
@@ -198,6 +202,11 @@ def test_a_sample_in_two_groups_is_an_error():
             [file(results([1, 1])), file(Results(task="t", arm="b", rows=[Row(sample="q", scores={"m": 1})]))],
             {},
             r"task 't': 'a' has 2 samples \(first: 0\) and 'b' 1 \(first: q\), and no sample in common with the same input",
+        ),
+        (
+            [file(Results(task="t", arm=arm, identity=arm, rows=own_samples(arm))) for arm in "ab"],
+            {},
+            r"no id in common, but 2 equal inputs: if ids are new in each run, name the inputs as the samples \(of a table: --col",
         ),
     ],
 )

@@ -355,7 +355,7 @@ def test_large_tables_with_repeats_and_groups_are_compared_as_small_ones(tmp_pat
     first = repeated_table(tmp_path / "a.parquet", 0, repeats, question)
     second = repeated_table(tmp_path / "b.parquet", 1, 2, question)
 
-    def compared():
+    def compare_both():
         try:
             experiment = compare_results(first, second).experiments[0]
         except SpecError as error:
@@ -363,7 +363,7 @@ def test_large_tables_with_repeats_and_groups_are_compared_as_small_ones(tmp_pat
         [comparison] = experiment.comparisons
         return comparison.pairs, comparison.lost, experiment.plan.groups, pytest.approx(comparison.difference)
 
-    small = compared()
+    small = compare_both()
     request.getfixturevalue("no_run_is_small")
 
-    assert compared() == small
+    assert compare_both() == small

@@ -43,6 +43,28 @@ def test_a_column_whose_name_has_a_comma_is_quoted(table):
         table(text, metadata="group, a")
 
 
+@pytest.mark.parametrize("name", ["results", "rows", "samples"])
+def test_rows_under_a_usual_name_beside_facts_of_the_run_are_a_table(table, name):
+    rows = [{"task_id": "a", "is_resolved": True}, {"task_id": "b", "is_resolved": False}]
+
+    imported = table(json.dumps({"model": "m", "accuracy": 0.5, name: rows, "failed": [{"why": "b"}]}), "run.json")
+
+    assert scores(imported.results[0]) == {("a", 0): {"is_resolved": True}, ("b", 0): {"is_resolved": False}}
+
+
+def test_of_two_lists_of_rows_none_is_taken(table):
+    rows = [{"id": "a", "correct": 1}]
+
+    with pytest.raises(SpecError, match="was not recognised"):
+        table(json.dumps({"samples": rows, "results": rows}), "run.json")
+
+
+def test_numbers_that_name_a_row_are_no_metrics(table):
+    imported = table("id,contest_id,row_index,grid,correct\na,1,0,3,1\nb,2,1,4,0\n")
+
+    assert imported.notes == ("results.csv: these columns are taken as metrics: grid, correct",)
+
+
 @given(st.lists(st.text(st.characters(exclude_characters='"'), min_size=1), min_size=1))
 def test_names_of_columns_are_read_back_from_a_list(names):
     assert split_names(",".join(f'"{name}"' for name in names)) == names

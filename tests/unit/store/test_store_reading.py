@@ -148,8 +148,10 @@ def test_what_is_read_while_the_file_changes_is_refused(path):
 
 def test_no_mixture_is_read_while_sessions_begin_and_end(path):
     program = """if 1:
-        import sqlite3, sys
+        import sqlite3, sys, time
         for number in range(40):
+            # Now and then long enough for a reader to begin and to end.
+            time.sleep(0.2 * (number % 10 == 9))
             connection = sqlite3.connect(sys.argv[1], isolation_level=None)
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("UPDATE samples SET metadata = ?", [str(number) * 20_000])
@@ -181,6 +183,34 @@ def test_threads_read_at_once(path):
             thread.join()
 
     assert counts == [2] * 160
+
+
+def test_queries_of_a_thread_share_a_connection_and_those_of_others_have_their_own(path):
+    others = []
+
+    def look():
+        with store.connect() as connection:
+            others.append(connection)
+
+    with open_for_reading(str(path), "view") as store:
+        with store.one_connection(), store.connect() as first, store.connect() as second:
+            other = threading.Thread(target=look)
+            other.start()
+            other.join()
+            assert store.scalar("SELECT count(*) FROM runs") == 1
+        look()
+
+    assert first is second
+    assert first not in others
+    assert len(others) == 2
+
+
+def test_a_shared_connection_ends_with_an_error(path):
+    with open_for_reading(str(path), "view") as store:
+        with pytest.raises(StoreError, match="no such table: none"), store.one_connection():
+            store.scalar("SELECT 1 FROM none")
+
+        assert store.scalar("SELECT count(*) FROM runs") == 1
 
 
 def test_nothing_can_be_written(path):

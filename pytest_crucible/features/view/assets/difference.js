@@ -4,7 +4,7 @@ import { DELETED, INSERTED, KEPT } from "./word_difference.js";
 
 const MARKS = { [DELETED]: "del", [INSERTED]: "ins" };
 // Characters of a part of a text, and changes in it.
-const A_PART = 2_000, MOST_CHANGES = 100;
+const A_PART = 1_000, MOST_CHANGES = 100;
 // Milliseconds after which drawing pauses for the page.
 const A_SLICE = 40;
 const BETWEEN = "~";

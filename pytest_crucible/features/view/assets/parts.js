@@ -1,12 +1,13 @@
 // Parts of a page that are fetched: at first, and again where a link of a part changes the state in the address.
 import { byId, failure, leadsElsewhere, request } from "./view.js";
 
-const loaded = new EventTarget();
+const actions = [], arrived = new Set();
 let latest = 0;
 
-// Calls `action(part)` each time that a part has its content.
+// Calls `action(part)` each time that a part has its content, and for those that have it already: other modules may load later.
 export function onPart(action) {
-  loaded.addEventListener("part", ({ detail }) => action(detail));
+  actions.push(action);
+  arrived.forEach(action);
 }
 
 export async function loadPart(part) {
@@ -19,7 +20,8 @@ export async function loadPart(part) {
   if (typeof html === "string") part.innerHTML = html;
   else part.replaceChildren(html);
   part.ariaBusy = "false";
-  loaded.dispatchEvent(new CustomEvent("part", { detail: part }));
+  arrived.add(part);
+  for (const action of actions) action(part);
 }
 
 // The element that had the focus is replaced: the one with its id gets it, or what the state opens.

@@ -9,9 +9,12 @@ const LEAST_EDITS = 64, MOST_EDITS = 2_000;
 // a tenth of them, but scattered: rarely two in a row.
 export function countPartners(partners) {
   let shared = 0, runs = 0, before = -2;
-  for (const partner of partners) {
-    shared += partner >= 0;
-    runs += partner >= 0 && partner !== before + 1;
+  for (let place = 0; place < partners.length; place += 1) {
+    const partner = partners[place];
+    if (partner >= 0) {
+      shared += 1;
+      if (partner !== before + 1) runs += 1;
+    }
     before = partner < 0 ? -2 : partner;
   }
   return { shared, runs, isScattered: shared < 2 * runs };
@@ -23,18 +26,26 @@ export function matchNumbers(a, b, different, steps = MOST_STEPS) {
   const search = new Search(left.numbers, right.numbers, steps);
   search.run();
   const partners = new Int32Array(a.length).fill(-1);
-  search.partners.forEach((partner, place) => { if (partner >= 0) partners[left.places[place]] = right.places[partner]; });
+  for (let place = 0; place < left.numbers.length; place += 1) {
+    const partner = search.partners[place];
+    if (partner >= 0) partners[left.places[place]] = right.places[partner];
+  }
   return { partners, isShortest: search.isShortest };
 }
 
 // The numbers that the other sequence has too, and their places. The others have no partner, whatever the order is.
 function sharedNumbers(numbers, others, different) {
   const isInOther = new Uint8Array(different);
-  for (const number of others) isInOther[number] = 1;
-  const places = new Int32Array(numbers.length);
+  for (let place = 0; place < others.length; place += 1) isInOther[others[place]] = 1;
+  const places = new Int32Array(numbers.length), shared = new Int32Array(numbers.length);
   let count = 0;
-  for (let place = 0; place < numbers.length; place += 1) if (isInOther[numbers[place]]) places[count++] = place;
-  return { places, numbers: places.subarray(0, count).map((place) => numbers[place]) };
+  for (let place = 0; place < numbers.length; place += 1) {
+    const number = numbers[place];
+    if (!isInOther[number]) continue;
+    places[count] = place;
+    shared[count++] = number;
+  }
+  return { places, numbers: shared.subarray(0, count) };
 }
 
 class Search {
@@ -42,8 +53,8 @@ class Search {
     // A longer pair has shorter stretches: then all of them together take about the steps there are.
     const edits = Math.floor((2 * steps) / (a.length + b.length + 1));
     this.mostEdits = Math.min(Math.max(edits, LEAST_EDITS), MOST_EDITS, a.length + b.length);
-    // Very long texts that share nothing but chance in a quarter of the steps are given up: it would be 0.5 s for nothing.
-    this.giveUpAt = edits < LEAST_EDITS ? 0.75 * steps : -Infinity;
+    // Very long texts that share nothing but chance in a tenth of the steps are given up: it would be 0.5 s for nothing.
+    this.giveUpAt = edits < LEAST_EDITS ? 0.9 * steps : -Infinity;
     Object.assign(this, { a, b, left: steps, isShortest: true, reached: new Int32Array((this.mostEdits + 1) ** 2) });
     this.partners = new Int32Array(a.length).fill(-1);
   }

@@ -17,7 +17,7 @@ export function compareTexts(before, after, steps = MOST_STEPS) {
   // Single words that two long texts share by chance say nothing, and there are many.
   const kept = hasLittle && !isShortest ? 0 : shared;
   const spans = new Spans(left, right);
-  if (kept) partners.forEach((partner, place) => { if (partner >= 0) spans.keep(place, partner); });
+  for (let place = 0; kept && place < partners.length; place += 1) if (partners[place] >= 0) spans.keep(place, partners[place]);
   spans.finish();
   const words = { kept, deleted: left.count - kept, inserted: right.count - kept };
   return { spans: Int32Array.from(spans.rows), words, hasLittle, isShortest };

@@ -58,9 +58,11 @@ def of_run(show: Callable[[Request, str], Response]) -> Callable[[Request], Resp
 
     def show_run(request: Request) -> Response:
         named = request.path_params["run"]
-        run = site_of(request).find_run(named)
-        if run == named:
-            return show(request, run)
+        site = site_of(request)
+        with site.store.one_connection():
+            run = site.find_run(named)
+            if run == named:
+                return show(request, run)
         rest = request.scope["path"].removeprefix(f"/runs/{named}")
         query = f"?{request.url.query}" if request.url.query else ""
         return RedirectResponse(f"/runs/{run}{rest}{query}")

@@ -79,8 +79,9 @@ def samples_rows(request: Request, run: str) -> Response:
     except AbandonedError:
         return Response(status_code=204)
     rows = list_rows(listed, state, positions[start : start + count].tolist())
+    address, filters = site_of(request).addresses.sample, chosen.query()
     for row in rows:
-        row["href"] = site_of(request).addresses.sample(run, number, row["position"], **chosen.query())
+        row["href"] = address(run, number, row["position"], **filters)
     return document(
         request,
         {

@@ -34,7 +34,10 @@ def open_socket(host: str, port: int) -> socket.socket:
 
 def _listen(host: str, port: int) -> socket.socket:
     family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-    return socket.create_server(address[:2], family=family)
+    listening = socket.create_server(address[:2], family=family)
+    # Its connections inherit it: asyncio sets it on none of a socket that it has not made, and a body would wait 40 ms.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
 
 
 def origins(listening: socket.socket) -> list[str]:

@@ -179,6 +179,13 @@ def test_a_link_has_the_host_as_addresses_have_it(host, origin):
         assert origins(listening)[0].startswith(origin)
 
 
+def test_a_page_does_not_wait_for_the_browser_to_confirm_its_head():
+    with open_socket("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
+        connection, _ = listening.accept()
+        with connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 def test_a_dashboard_for_all_machines_warns_and_names_this_machine(store):
     with dashboard_process(store, "--no-browser", "--host=0.0.0.0") as (link, process):
         second = process.stdout.readline()

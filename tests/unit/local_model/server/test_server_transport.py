@@ -21,6 +21,7 @@ from pytest_crucible.local_model.server.transport import (
     Request,
     Response,
     Server,
+    listen,
     parse_head,
 )
 
@@ -62,6 +63,13 @@ async def refusal_of(sent: bytes, **limits: float) -> tuple[int, str]:
         status, body = await answer(reader)
         assert await reader.read() == b""
     return status, str(body["detail"])
+
+
+async def test_a_part_of_a_stream_does_not_wait_for_the_client_to_confirm_the_last():
+    with listen() as listening, socket.create_connection(listening.getsockname()):
+        connection, _ = listening.accept()
+        with connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 async def test_requests_follow_one_another_on_a_connection():
