@@ -40,8 +40,8 @@ def set_objects_aside(*, again: bool = False) -> bool:
     """Take all objects that exist out of garbage collection, after one for those that are garbage already.
 
     Nearly all belong to modules, and stay until the process ends; pytest and the interpreter then look for garbage among them
-    three times, which takes 0.1 s of a short session. For a process that ends with the session, and has no such settings: return
-    whether that is so. `again`: older objects are set aside already, by an earlier call.
+    three times, which takes 0.1 s of a short session. For a process that ends with the session. Returns False, and does nothing,
+    where the process has such settings of its own. `again`: older objects were set aside by an earlier call.
     """
     is_usual = gc.isenabled() and gc.get_threshold()[0] > 0 and (again or gc.get_freeze_count() == 0)
     if is_usual:

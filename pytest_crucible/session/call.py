@@ -102,7 +102,7 @@ class Call:
         self.function = experiment.bind_function(item)
         self._item, self._parameters = item, inspect.signature(experiment.function).parameters
         self._arguments: dict[int, tuple[Collection[str], Mapping[str, Any]]] = {}
-        """What `_arguments_of` has returned, by the number of the arm."""
+        """The results of `_arguments_of`, by the number of the arm."""
         self._facts = {metric.name: metric for metric in experiment.plan.metrics}
         self._loop, self._threads, self._deadline, self._on_unit_done = loop, threads, deadline, on_unit_done
         # Redacts the message of a failed assertion, in which pytest cuts long values, and learns what attacks make of findings.
