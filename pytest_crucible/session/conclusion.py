@@ -38,12 +38,12 @@ class Conclusion:
             raise pytest.UsageError(state.hide("\n".join(state.messages.errors)))
         if state.is_worker or state.settings.sample is not None or not state.messages.begun:
             return
-        # A session whose replies took no time has not imported it yet.
-        with setting_imports_aside(again=state.objects_are_aside):
-            import_analysis(state.config, state.collection.plans())
-        from pytest_crucible.session import finish
-
         try:
+            # A session whose replies took no time has not imported it yet.
+            with setting_imports_aside(again=state.objects_are_aside):
+                import_analysis(state.config, state.collection.plans())
+            from pytest_crucible.session import finish
+
             emit_budgets(state.publisher.request_emit(), state.resources.shared.spending)
             state.publisher.recorder.close()
             state.resources.close_writer()
