@@ -29,7 +29,7 @@ from pytest_crucible.records.outcomes import FeatureRows
 from pytest_crucible.records.results import RULES_VERSION
 from pytest_crucible.runs.evaluate import conclude
 from pytest_crucible.runs.load_run import load_run
-from pytest_crucible.sample.loop import set_objects_aside
+from pytest_crucible.sample.garbage import set_objects_aside
 from pytest_crucible.store import schema
 from pytest_crucible.store.database import Connection
 from pytest_crucible.store.row_changes import RowChange, change_of

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     )
     from pytest_crucible.records.datasets import VariantRules
     from pytest_crucible.records.settings import Settings
-    from pytest_crucible.runs.provenance import Dependent, PlanComparison, ReproductionCheck, Suspects
+    from pytest_crucible.runs.reproduction import PlanComparison, ReproductionCheck
     from pytest_crucible.runs.run_analysis import RunAnalysis
+    from pytest_crucible.runs.suspects import Dependent, Suspects
     from pytest_crucible.sections import Section
     from pytest_crucible.session.collect import ExperimentCollection
     from pytest_crucible.session.experiment import (

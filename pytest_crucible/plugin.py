@@ -129,13 +129,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         # Once more: a name of a later module may have shown what an earlier one holds.
         hide_parameters(config, items)
     if any(is_experiment(item) or is_judged(item) or takes_fixture(item, "crucible") for item in items):
-        from pytest_crucible.sample.loop import collecting_seldom
+        from pytest_crucible.sample.garbage import setting_imports_aside
 
         # Garbage collection takes a tenth of the time of imports, and finds nothing.
-        with collecting_seldom():
+        with setting_imports_aside() as are_aside:
             from pytest_crucible.session.session import open_session
 
-        open_session(config).collection.marked.remember(items)
+        open_session(config, objects_are_aside=are_aside).collection.marked.remember(items)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -294,6 +294,8 @@ class Timed(Wrapper):
         loop = asyncio.get_running_loop()
         started, deadline = loop.time(), TimeLimit(self._timeout_s)
         try:
+            if self._timeout_s is None:
+                return await self.inner.generate(request)
             with deadline:
                 return await self.inner.generate(request)
         except (Retryable, TimeoutError) as error:

@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 from pytest_crucible.records import Adapter, Reply, Request
@@ -202,6 +203,10 @@ def find_flaw(reply: Reply) -> str:
     >>> find_flaw(Reply(text="4", output_tokens=-1))
     'has output_tokens -1: expected a whole number from 0, or None'
     """
+    # By kind first: nearly every reply is valid, and this takes a third of the time.
+    has_texts = {*map(type, _TEXTS(reply))} == {str}
+    if has_texts and all(map(is_count, _COUNTS(reply))) and all(map(_is_amount, _AMOUNTS(reply))):
+        return ""
     for name, fits, expected in _FIELDS:
         if not fits(value := getattr(reply, name)):
             return f"has {name} {value!r:.60}: expected {expected}"
@@ -221,10 +226,14 @@ def _is_amount(value: Any) -> bool:
     return value is None or (isinstance(value, int | float) and 0 <= value < math.inf)
 
 
+_NAMES_OF_TEXTS = ("text", "finish", "model", "system_fingerprint", "server")
+_NAMES_OF_COUNTS = ("input_tokens", "output_tokens")
+_NAMES_OF_AMOUNTS = ("latency_s", "first_token_s", "cost_usd")
+_TEXTS, _COUNTS, _AMOUNTS = (attrgetter(*names) for names in (_NAMES_OF_TEXTS, _NAMES_OF_COUNTS, _NAMES_OF_AMOUNTS))
 _FIELDS = (
-    *((name, _is_text, "a text") for name in ("text", "finish", "model", "system_fingerprint", "server")),
-    *((name, is_count, "a whole number from 0, or None") for name in ("input_tokens", "output_tokens")),
-    *((name, _is_amount, "a number from 0, or None") for name in ("latency_s", "first_token_s", "cost_usd")),
+    *((name, _is_text, "a text") for name in _NAMES_OF_TEXTS),
+    *((name, is_count, "a whole number from 0, or None") for name in _NAMES_OF_COUNTS),
+    *((name, _is_amount, "a number from 0, or None") for name in _NAMES_OF_AMOUNTS),
 )
 
 

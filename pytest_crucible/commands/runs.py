@@ -19,7 +19,8 @@ from pytest_crucible.records.results import RULES_VERSION, rules_of
 from pytest_crucible.report.printable import aligned_lines
 from pytest_crucible.runs.load_run import load_run
 from pytest_crucible.runs.plugins import program_plugins
-from pytest_crucible.runs.provenance import ReproductionCheck, reproduction_checks, utc_now
+from pytest_crucible.runs.provenance import utc_now
+from pytest_crucible.runs.reproduction import ReproductionCheck, reproduction_checks
 from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.history import add_tag, check_tag, list_runs

@@ -25,8 +25,9 @@ from pytest_crucible.runs.report_facts import add_stored_facts
 from pytest_crucible.runs.report_files import check_writable, report_files, write_report
 from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.stats.number_format import quantity
+from pytest_crucible.store.conversations import load_conversations
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.samples import all_sample_ids, find_position, load_conversations, load_sample
+from pytest_crucible.store.samples import all_sample_ids, find_position, load_sample
 
 _INDENT, _ROLE = "  ", 10
 

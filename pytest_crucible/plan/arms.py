@@ -77,7 +77,8 @@ def interleave_units(
     draw = random.Random(f"{seed}/{first}" if first else seed)
     units = list(of_sample)
     for position in positions:
-        draw.shuffle(units)
+        if len(units) > 1:
+            draw.shuffle(units)
         for unit in units:
             yield Unit(position, *unit)
 
@@ -106,9 +107,10 @@ class OpenUnits:
         ]
         first = number * draws[0].repeats
         for unit in interleave_units(self._positions(), of_sample, seed=self.seed, first=first):
-            place, twin = draws[unit.arm].place(unit.variant, unit.repeat), draws[unit.arm].twin(unit.variant)
+            of_arm = draws[unit.arm]
+            twin = of_arm.twin(unit.variant) if unit.variant else 0
             applies = not twin or unit.position in self.twins[twin - 1]
-            if applies and (unit.position, place) not in self.done[unit.arm]:
+            if applies and (unit.position, of_arm.place(unit.variant, unit.repeat)) not in self.done[unit.arm]:
                 yield unit
 
     def count_open(self, number: int) -> list[int]:

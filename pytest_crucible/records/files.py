@@ -172,12 +172,16 @@ def close_to_others(path: Path) -> None:
 
 def git_commit(root: Path) -> dict[str, Any] | None:
     """Return commit, branch and whether files are uncommitted; None outside a repository or without git."""
-    commit = _git(root, "rev-parse", "HEAD")
-    if commit is None:
+    # Starting git takes longer than looking for its directory.
+    folders = (folder := root.resolve(), *folder.parents)
+    is_repository = "GIT_DIR" in os.environ or any((folder / ".git").exists() for folder in folders)
+    names = _git(root, "rev-parse", "HEAD", "--abbrev-ref", "HEAD") if is_repository else None
+    if names is None:
         return None
+    commit, branch = names.splitlines()
     return {
         "commit": commit,
-        "branch": _git(root, "rev-parse", "--abbrev-ref", "HEAD"),
+        "branch": branch,
         "dirty": bool(_git(root, "status", "--porcelain", "--untracked-files=no")),
     }
 

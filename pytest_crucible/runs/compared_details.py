@@ -12,6 +12,7 @@ from pytest_crucible.records.outcomes import Place
 from pytest_crucible.sections.inputs import NoStoredDetails
 from pytest_crucible.store import samples
 from pytest_crucible.store.experiments import StoredExperiment
+from pytest_crucible.store.prompts import first_prompts
 from pytest_crucible.store.runs import RunStore
 
 
@@ -68,7 +69,7 @@ class ComparedDetails(NoStoredDetails):
 
     def first_prompts(self, forms: Mapping[int, int | None]) -> Mapping[int, tuple[Any, Any]]:
         """Return first prompts by position, from the forms of their messages: each as it was sent, and with references in it."""
-        return samples.first_prompts(self.store, self.samples(list(forms)), forms)
+        return first_prompts(self.store, self.samples(list(forms)), forms)
 
     def samples(self, positions: Sequence[int]) -> Mapping[int, Sample]:
         """Return the samples at some positions."""

@@ -14,9 +14,9 @@ from pytest_crucible.records import Analysis, ArmReply, MetricFacts, Run, Sample
 from pytest_crucible.runs.evaluate import analysis_inputs
 from pytest_crucible.runs.load_run import load_run
 from pytest_crucible.runs.reporters import html_report
+from pytest_crucible.store.conversations import arm_replies
 from pytest_crucible.store.experiments import StoredExperiment, load_experiment
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.samples import arm_replies
 
 # Samples whose replies are in memory at a time.
 _PART = 500

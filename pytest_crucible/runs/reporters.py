@@ -15,9 +15,10 @@ from pytest_crucible.records import Analysis, Run, SampleColumns
 from pytest_crucible.report.model import Chapter
 from pytest_crucible.runs.evaluate import analysis_inputs
 from pytest_crucible.runs.run_store import store_of
+from pytest_crucible.store.conversations import load_exchanges, mean_latencies, outcome_states
 from pytest_crucible.store.experiments import load_experiment
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.samples import all_sample_ids, load_exchanges, mean_latencies, outcome_states
+from pytest_crucible.store.samples import all_sample_ids
 from pytest_crucible.store.tables import observations
 
 # A faster arm is a file or a script: its latency is not that of a model.

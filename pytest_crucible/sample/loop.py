@@ -1,16 +1,13 @@
-"""The background loop of a session, threads for test functions that are not async, and rare garbage collections."""
+"""The background loop of a session, and threads for test functions that are not async."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import queue
-import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor, Future
-from pathlib import Path
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
@@ -101,43 +98,3 @@ class DaemonThreads(Executor):
         # A thread that continues with queued work is not idle.
         if self._work.empty():
             self._idle.release()
-
-
-# New objects before it looks; Python's own 700 are a few samples' worth.
-ALLOCATED = 10_000
-
-
-@contextlib.contextmanager
-def collecting_seldom() -> Iterator[None]:
-    """Let the collector run seldom, and only on new objects, unless the process has such settings of its own."""
-    first, *others = gc.get_threshold()
-    if not 0 < first < ALLOCATED:
-        yield
-        return
-    freezes = gc.get_freeze_count() == 0
-    if freezes:
-        gc.freeze()
-    gc.set_threshold(ALLOCATED, *others)
-    try:
-        yield
-    finally:
-        gc.set_threshold(first, *others)
-        if freezes:
-            gc.unfreeze()
-
-
-def set_objects_aside() -> None:
-    """Take all objects that exist out of garbage collection, after one for those that are garbage already.
-
-    Nearly all belong to modules, and stay until the process ends; pytest and the interpreter then look for garbage among them
-    three times, which takes 0.1 s of a short session. For a process that ends with the session, and has no such settings.
-    """
-    if gc.isenabled() and gc.get_threshold()[0] > 0 and gc.get_freeze_count() == 0:
-        gc.collect()
-        gc.freeze()
-
-
-def is_pytests_process() -> bool:
-    """Return whether pytest is the program of this process, and not called by another one, which goes on afterwards."""
-    program = Path(sys.argv[0])
-    return program.name in ("pytest", "pytest.exe", "py.test") or program.parts[-2:] == ("pytest", "__main__.py")

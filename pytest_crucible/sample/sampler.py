@@ -288,7 +288,8 @@ class Sampler:
 
     def _record(self, input: Any, parameters: Mapping[str, Any]) -> ModelCall:
         # Headers hold keys: they are neither stored nor part of what makes two requests equal.
-        own = None if parameters == self._arm.parameters else without_credentials(parameters)
+        is_arms = parameters is self._arm.parameters or parameters == self._arm.parameters
+        own = None if is_arms else without_credentials(parameters)
         is_json = not isinstance(input, str)
         try:
             text = canonical(input) if is_json else input

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -101,6 +101,8 @@ class Call:
         self.experiment = experiment
         self.function = experiment.bind_function(item)
         self._item, self._parameters = item, inspect.signature(experiment.function).parameters
+        self._arguments: dict[int, tuple[Collection[str], Mapping[str, Any]]] = {}
+        """The results of `_arguments_of`, by the number of the arm."""
         self._facts = {metric.name: metric for metric in experiment.plan.metrics}
         self._loop, self._threads, self._deadline, self._on_unit_done = loop, threads, deadline, on_unit_done
         # Redacts the message of a failed assertion, in which pytest cuts long values, and learns what attacks make of findings.
@@ -121,8 +123,9 @@ class Call:
         if self.experiment.functions:
             bound.blames_arm = partial(has_replies, outcome)
         own = self.experiment.functions.get(outcome.unit.arm)
-        is_async, takes = own is not None or self.experiment.is_async, self._parameters if own is None else own.takes
-        injected, arguments = self.experiment.injected_into(takes), self.experiment.fixture_values(self._item, takes)
+        is_async = own is not None or self.experiment.is_async
+        injected, fixtures = self._arguments_of(outcome.unit.arm)
+        arguments = dict(fixtures)
         if "sample" in injected:
             arguments["sample"] = sample
         if "sampler" in injected:
@@ -132,9 +135,19 @@ class Call:
             arguments["sampler"] = sampler
         if "score" in injected:
             arguments["score"] = ScoreRecorder(outcome.scores, self._facts)
-        bind = self.experiment.arguments
-        arguments |= {name: argument(bound) for name, argument in bind.items() if name in takes}
+        for name, argument in self.experiment.arguments.items():
+            if name in injected:
+                arguments[name] = argument(bound)
         return BoundFunction(own or self.function, arguments, bound, is_async)
+
+    def _arguments_of(self, arm: int) -> tuple[Collection[str], Mapping[str, Any]]:
+        """Return the names of a function's arguments that differ between calls, and the values of the others."""
+        if arm not in self._arguments:
+            own = self.experiment.functions.get(arm)
+            takes = self._parameters if own is None else own.takes
+            fixtures = self.experiment.fixture_values(self._item, takes)
+            self._arguments[arm] = self.experiment.injected_into(takes), fixtures
+        return self._arguments[arm]
 
     def _open_sampler(
         self,
@@ -204,11 +217,11 @@ class Call:
         `edit` changes the inputs of its requests.
         """
         bound = self.bind(outcome, sample, draw, edit)
-        # A guard may query a judge while the sample is sent: its request belongs to this unit, and is cached there.
-        sample_id = self.experiment.dataset.samples[outcome.unit.position].id
+        own_sample = self.experiment.dataset.samples[outcome.unit.position]
         plan, repeat = self.experiment.plan, self.experiment.repeat(outcome.unit)
         arm = "" if outcome.is_trial else plan.arms[outcome.unit.arm].name
-        set_current_reply(plan.nodeid, sample_id, repeat, outcome.calls, feature_rows=outcome.feature_rows, arm=arm)
+        # A guard may query a judge while the sample is sent: its request belongs to this unit, and is cached there.
+        set_current_reply(plan.nodeid, own_sample.id, repeat, outcome.calls, feature_rows=outcome.feature_rows, arm=arm)
         timeout_s, classify = self.experiment.timeout_s, partial(classify_exception, blames_arm=bound.unit.blames_arm)
         try:
             if not await bound.unit.open():
@@ -227,11 +240,11 @@ class Call:
         finally:
             await bound.unit.close()
             if self.experiment.twin(outcome.unit):
-                self._hide.learn_sent(self.experiment.dataset.samples[outcome.unit.position].input, outcome.calls)
+                self._hide.learn_sent(own_sample.input, outcome.calls)
         if outcome.failure == "assertion":
             outcome.detail = self._hide.redact_cut(outcome.detail)
         if self.experiment.metrics and outcome.reply is None:
-            needs_reply(outcome, self.experiment.dataset.samples[outcome.unit.position], self.function.__name__)
+            needs_reply(outcome, own_sample, self.function.__name__)
         return outcome
 
 

@@ -10,6 +10,8 @@ import pytest
 from pytest_crucible.records import Run
 from pytest_crucible.records.errors import CrucibleError, StoreError
 from pytest_crucible.report.printable import printable
+from pytest_crucible.sample.garbage import setting_imports_aside
+from pytest_crucible.session.late_imports import import_analysis
 from pytest_crucible.session.resources import emit_budgets
 from pytest_crucible.session.state import SessionState
 from pytest_crucible.session.workers import WorkerReports, announce_stored
@@ -36,9 +38,12 @@ class Conclusion:
             raise pytest.UsageError(state.hide("\n".join(state.messages.errors)))
         if state.is_worker or state.settings.sample is not None or not state.messages.begun:
             return
-        from pytest_crucible.session import finish
-
         try:
+            # A session whose replies took no time has not imported it yet.
+            with setting_imports_aside(again=state.objects_are_aside):
+                import_analysis(state.config, state.collection.plans())
+            from pytest_crucible.session import finish
+
             emit_budgets(state.publisher.request_emit(), state.resources.shared.spending)
             state.publisher.recorder.close()
             state.resources.close_writer()

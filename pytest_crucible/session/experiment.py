@@ -68,15 +68,19 @@ class BoundUnit:
     """Whether an exception of the function is a failure of the arm, and not of the suite or the world."""
     on_close: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
     """Awaited on the sampling loop when the function has ended, however it ended. May change the outcome."""
+    _sampler: Sampler | None = None
 
     @property
     def unit(self) -> Unit:
         return self.outcome.unit
 
-    @cached_property
+    @property
     def sampler(self) -> Sampler:
         """Sends requests to the arm. All arguments share it, so that calls are numbered together."""
-        return self.open_sampler(None, "")
+        # A cached property takes a lock.
+        if self._sampler is None:
+            self._sampler = self.open_sampler(None, "")
+        return self._sampler
 
     async def open(self) -> bool:
         """Prepare what the function needs; return whether it can be called."""
@@ -86,6 +90,10 @@ class BoundUnit:
 
     async def close(self) -> None:
         """Close what was opened for the unit, the newest first."""
+        if len(self.on_close) == 1:
+            # Most units have their sampler alone, which needs no stack.
+            await self.on_close[0]()
+            return
         async with AsyncExitStack() as stack:
             for close in self.on_close:
                 stack.push_async_callback(close)

@@ -14,7 +14,6 @@ from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.builtin import check_dataset_name, registered_metrics
 from pytest_crucible.datasets import identify, load_file, load_rows, select
 from pytest_crucible.datasets.equal_inputs import group_equal_inputs
-from pytest_crucible.datasets.labels import repair_expected, split_person
 from pytest_crucible.datasets.load import LargeFile, is_large
 from pytest_crucible.datasets.release import Release
 from pytest_crucible.datasets.selection import selection_text
@@ -92,6 +91,9 @@ class SessionDatasets:
     def _repair(self, item: pytest.Item, mark: ExperimentMark, selected: Selected) -> Selected:
         if mark.repairs is None:
             return selected
+        # Imported here: few experiments repair expected values.
+        from pytest_crucible.datasets.labels import repair_expected, split_person
+
         name, person = split_person(mark.repairs)
         samples = repair_expected(selected.samples, self._path(name, item), person, item.nodeid)
         return replace(selected, samples=samples)

@@ -24,7 +24,8 @@ from pytest_crucible.records import Lost, Observation, Outcome, Reply, Sample, U
 from pytest_crucible.records.errors import CrucibleError, StoreError, UnsuitableMetric
 from pytest_crucible.report.printable import AN_ID, printable
 from pytest_crucible.sample.engine import MOST_OPEN, Progress, Watch, run_units
-from pytest_crucible.sample.loop import BackgroundLoop, DaemonThreads, collecting_seldom
+from pytest_crucible.sample.garbage import collecting_seldom
+from pytest_crucible.sample.loop import BackgroundLoop, DaemonThreads
 from pytest_crucible.score import Scored, score_outcome
 from pytest_crucible.session.call import Call, ScoredUnits
 from pytest_crucible.session.events import experiment_span, with_sample_spans

@@ -14,7 +14,7 @@ from pytest_crucible.features import register_features
 from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import CrucibleError, StoreError
 from pytest_crucible.report.printable import printable
-from pytest_crucible.sample.loop import collecting_seldom, is_pytests_process, set_objects_aside
+from pytest_crucible.sample.garbage import collecting_seldom, set_objects_aside
 from pytest_crucible.session.conclusion import Conclusion
 from pytest_crucible.session.experiment_items import ExperimentItems, observation_hook
 from pytest_crucible.session.failures import expected_failure, forget_unexpected_pass
@@ -30,11 +30,11 @@ Result = TypeVar("Result")
 SESSION = pytest.StashKey["CrucibleSession"]()
 
 
-def open_session(config: pytest.Config, run: str | None = None) -> CrucibleSession:
+def open_session(config: pytest.Config, run: str | None = None, *, objects_are_aside: bool = False) -> CrucibleSession:
     """Return the session of this process, opened if necessary. Raises pytest.UsageError for invalid options."""
     session = config.stash.get(SESSION, None)
     if session is None:
-        session = CrucibleSession(config, run)
+        session = CrucibleSession(open_state(config, run, objects_are_aside=objects_are_aside))
         config.stash[SESSION] = session
         config.pluginmanager.register(session, "crucible-session")
         config.pluginmanager.register(session.interruptions, "crucible-interruptions")
@@ -72,9 +72,9 @@ class CrucibleSession:
     the first of them arrives, and decides from the run store as a plain session does.
     """
 
-    def __init__(self, config: pytest.Config, run: str | None) -> None:
-        self.state = state = open_state(config, run)
-        self.config, self.settings, self.run, self.is_worker = config, state.settings, state.run, state.is_worker
+    def __init__(self, state: SessionState) -> None:
+        self.state, self.config = state, state.config
+        self.settings, self.run, self.is_worker = state.settings, state.run, state.is_worker
         self.interruptions, self.resources = state.interruptions, state.resources
         self.collection, self.messages = state.collection, state.messages
         self.xfail_items: set[str] = set()
@@ -82,7 +82,7 @@ class CrucibleSession:
         self._tests_and_verdicts = -1
         self._joined = JoinedItems(state)
         self.items = ExperimentItems(state)
-        self.workers = WorkerReports(config, self.messages)
+        self.workers = WorkerReports(self.config, self.messages)
         self.conclusion = Conclusion(state, self.workers)
 
     def report_items(self, session: pytest.Session, reports: Sequence[pytest.TestReport]) -> None:
@@ -113,8 +113,8 @@ class CrucibleSession:
         problems = self.messages.problems
         if self.messages.begun and not problems:
             self.state.publisher.recorder.open(self.resources.writer)
-            if is_pytests_process():
-                set_objects_aside()
+            if self.state.objects_are_aside:
+                set_objects_aside(again=True)
         if self.is_worker:
             counts = {"verdicts": self.messages.expected_verdicts, "reports": self.messages.further_reports}
             announce_experiments(self.config, {"run": self.run, "begun": self.messages.begun, **counts})

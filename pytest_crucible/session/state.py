@@ -32,6 +32,8 @@ class SessionState:
     collection: ExperimentCollection
     messages: Messages
     deadline: Deadline | None
+    objects_are_aside: bool
+    """Whether the objects that were there before the session are out of garbage collection; its own follow then."""
 
     @property
     def is_worker(self) -> bool:
@@ -39,7 +41,7 @@ class SessionState:
         return hasattr(self.config, "workerinput")
 
 
-def open_state(config: pytest.Config, run: str | None) -> SessionState:
+def open_state(config: pytest.Config, run: str | None, *, objects_are_aside: bool) -> SessionState:
     """Return the state of a new session. Raises pytest.UsageError for invalid options."""
     settings = read_settings(config)
     # The id of a run is not drawn from the seed: two runs with one seed are two runs.
@@ -61,4 +63,5 @@ def open_state(config: pytest.Config, run: str | None) -> SessionState:
         collection=collection,
         messages=Messages(collection.problems),
         deadline=None if seconds is None else Deadline.after(seconds, text),
+        objects_are_aside=objects_are_aside,
     )

@@ -34,7 +34,7 @@ from pytest_crucible.store.history import (
     past_comparisons,
     sessions_with_same_replies,
 )
-from pytest_crucible.store.prompts import load_prompts, load_twin_prompts
+from pytest_crucible.store.prompts import first_prompts, load_prompts, load_twin_prompts
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.samples import samples_without_twin
 from pytest_crucible.store.sent_calls import load_sent, own_settings, unlike_places
@@ -198,7 +198,7 @@ class StoredExperiment:
 
     def first_prompts(self, forms: Mapping[int, int | None]) -> Mapping[int, tuple[Any, Any]]:
         """Return first prompts by position, from the forms of their messages: each as it was sent, and with references in it."""
-        return samples.first_prompts(self.store, self.samples(list(forms)), forms)
+        return first_prompts(self.store, self.samples(list(forms)), forms)
 
     def reply_texts(self, arm: int, twin: int) -> Mapping[tuple[int, int], str]:
         """Return the texts of an arm's replies by (position, place): to the original samples (0), or to their twins."""

@@ -1,16 +1,18 @@
-"""Reads which prompts an arm was sent, as hashes: equal ones are equal prompts."""
+"""Reads the prompts that an arm was sent, as they were sent, or as hashes: equal ones are equal prompts."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from pytest_crucible.records import Sample
 from pytest_crucible.records.calls import CallColumns
 from pytest_crucible.store.database import BATCH_SIZE
 from pytest_crucible.store.outcomes import read_columns
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.texts import sample_texts, split_form, text_of_input, unpack_form
+from pytest_crucible.store.texts import form_of, messages_of, sample_texts, split_form, text_of_input, unpack_form
 
 
 class Form(NamedTuple):
@@ -71,6 +73,26 @@ def prompt_hash(form: Form | None, prompt: str, metadata: str) -> int:
         return hash(prompt[1:-1].join(form.around))
     texts = sample_texts(json.loads(prompt), json.loads(metadata) or {})
     return hash("".join(texts.get(part, part) if odd % 2 else part for odd, part in enumerate(form.parts)))
+
+
+def first_prompts(
+    store: RunStore, samples: Mapping[int, Sample], forms: Mapping[int, int | None]
+) -> dict[int, tuple[Any, Any]]:
+    """Return by position the first prompt of a unit as it was sent, and with references in place of its sample's texts.
+
+    `forms` has the keys of the forms of their messages. A prompt that refers to a text that is not stored is left out.
+    """
+    keys = {key for key in forms.values() if key is not None}
+    rows = store.rows("SELECT id, body FROM messages WHERE id IN (:keys)", keys=keys)
+    bodies = {key: unpack_form(body) for key, body in rows}
+    prompts = {}
+    for position, sample in samples.items():
+        texts, key = sample_texts(sample.input, sample.metadata or {}), forms[position]
+        form = form_of(sample.input, texts) if key is None else bodies.get(key)
+        with contextlib.suppress(KeyError):
+            if form is not None:
+                prompts[position] = (messages_of(form, texts), json.loads(form, strict=False))
+    return prompts
 
 
 def read_form(text: str) -> Form:

@@ -113,7 +113,7 @@ class ParameterRedactor:
         # They repeat most of their texts.
         values = row.values() if isinstance(row, Mapping) else row
         texts = {value for value in values if type(value) is str}
-        texts = {text for text in texts if not self._is_known(text)}
+        texts -= {text for text in texts if len(text) >= SHORTEST and self._is_redacted(text)}
         if self._are_clean(texts):
             return row
         changed = {text: self.redact(text) for text in texts}

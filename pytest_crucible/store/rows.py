@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -221,7 +221,7 @@ NOT_STORED = frozenset({"request.start", "sample.start", "sample.stop", "experim
 
 
 def event_rows(
-    events: Iterable[tuple[str, Event]], hide: Callable[[str], str], hide_id: Callable[[str], str]
+    events: Sequence[tuple[str, Event]], hide: Callable[[str], str], hide_id: Callable[[str], str]
 ) -> list[dict[str, Any]]:
     """Return rows of the table `events` for (run, event) pairs. `hide` redacts their texts, `hide_id` ids of samples.
 
@@ -233,20 +233,28 @@ def event_rows(
     ('429', 3, {'finish': 'stop'})
     """
     redacted: Redacted = {}
-    return [_event_row(run, event, hide, hide_id, redacted) for run, event in events]
+    samples = redact_ids([event.sample for _, event in events], hide, hide_id)
+    return [
+        _event_row(run, event, sample, hide, redacted) for (run, event), sample in zip(events, samples, strict=True)
+    ]
 
 
-def _event_row(
-    run: str, event: Event, hide: Callable[[str], str], hide_id: Callable[[str], str], redacted: Redacted
-) -> dict[str, Any]:
-    """Return the row of one event. Only its sample, error and facts may hold texts of a server, which are redacted."""
+def redact_ids(ids: Sequence[str], hide: Callable[[str], str], hide_id: Callable[[str], str]) -> Sequence[str]:
+    """Return ids, or groups, as the store has them. `hide` redacts a text, `hide_id` an id."""
+    # Searching all at once takes a tenth of the time. No form of a key goes beyond a line.
+    lines = "\n".join(ids)
+    return ids if hide(sanitize_text(lines)) == lines else [hide_id(sanitize_text(each)) for each in ids]
+
+
+def _event_row(run: str, event: Event, sample: str, hide: Callable[[str], str], redacted: Redacted) -> dict[str, Any]:
+    """Return the row of one event about a redacted sample. Only its error and facts may hold texts, which are redacted."""
     facts = dict(event.facts)
     error = facts.pop("error", None)
     row = {
         "run": run,
         "experiment": event.experiment,
         "arm": event.arm,
-        "sample": hide_id(sanitize_text(event.sample)),
+        "sample": sample,
         "epoch": event.repeat,
         "name": event.name,
         "at": event.at,

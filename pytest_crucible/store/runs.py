@@ -19,7 +19,7 @@ from pytest_crucible.store.database import Connection, Row, from_json, json_part
 from pytest_crucible.store.opening import explain_errors, open_database, redact_location
 from pytest_crucible.store.reading import check_format, open_for_reading
 from pytest_crucible.store.redactors import IdRedactor, ParameterRedactor, RedactOnce, read_store_key
-from pytest_crucible.store.rows import twin_row, variant_rows
+from pytest_crucible.store.rows import redact_ids, twin_row, variant_rows
 from pytest_crucible.store.spill_file import load_spill_files, write_spill_file
 from pytest_crucible.store.table import Table
 from pytest_crucible.store.texts import sanitize_text
@@ -443,11 +443,7 @@ class RunStore:
 
     def hide_ids(self, ids: Sequence[str]) -> Sequence[str]:
         """Return ids, or groups, as the store has them."""
-        # Searching all at once takes a tenth of the time. No form of a key goes beyond a line.
-        lines = "\n".join(ids)
-        if self.hide(sanitize_text(lines)) == lines:
-            return ids
-        return [self.hide_id(sanitize_text(each)) for each in ids]
+        return redact_ids(ids, self.hide, self.hide_id)
 
     def _add_samples(self, dataset: str, samples: Sequence[Sample]) -> None:
         stored = "SELECT COUNT(*) FROM samples WHERE dataset = :dataset"
@@ -462,14 +458,18 @@ class RunStore:
             if lacking:
                 replacing.enter_context(connection.changing(schema.samples, "dataset = :dataset", dataset=dataset))
             for part in _parts(samples):
-                rows = [self._sample_row(dataset, position, sample) for position, sample in part]
+                ids = self.hide_ids([sample.id for _, sample in part])
+                rows = [
+                    self._sample_row(dataset, position, sample, sample_id)
+                    for (position, sample), sample_id in zip(part, ids, strict=True)
+                ]
                 connection.insert(schema.samples, rows, over=lacking)
 
-    def _sample_row(self, dataset: str, position: int, sample: Sample) -> dict[str, Any]:
+    def _sample_row(self, dataset: str, position: int, sample: Sample, sample_id: str) -> dict[str, Any]:
         return {
             "dataset": dataset,
             "position": position,
-            "sample_id": self.hide_id(sanitize_text(sample.id)),
+            "sample_id": sample_id,
             "sample_group": sample.cluster and self.hide_id(sanitize_text(sample.cluster)),
             "input": redact(plain_or_repr(sample.input), self.hide),
             "expected": redact(plain_or_repr(sample.expected), self.hide),

@@ -37,6 +37,7 @@ from pytest_crucible.records import (
 )
 from pytest_crucible.records.errors import SpecError, StoreError
 from pytest_crucible.store import prune, schema, tables
+from pytest_crucible.store.conversations import load_conversations
 from pytest_crucible.store.decisions import add_decision, load_decisions, set_decision
 from pytest_crucible.store.events import load_events
 from pytest_crucible.store.history import add_tag, list_runs
@@ -44,7 +45,7 @@ from pytest_crucible.store.outcomes import load_outcomes, reply_texts
 from pytest_crucible.store.prune import clear, find_prunable, redact_again
 from pytest_crucible.store.reused_outcomes import cached_replies, copy_outcomes, find_arm, reused_replies
 from pytest_crucible.store.runs import RunStore, UnknownRunError
-from pytest_crucible.store.samples import group_names, load_conversations, samples
+from pytest_crucible.store.samples import group_names, samples
 from pytest_crucible.store.table import Table
 
 SAMPLES = tuple(Sample(id=f"q{k}", input={"question": k}, expected=k, group="ab"[k % 2]) for k in range(4))

@@ -16,13 +16,13 @@ from pytest_crucible.backends.cache import CachedReply
 from pytest_crucible.records import Draws, ModelCall, Outcome, Reply, Sample, Unit
 from pytest_crucible.records.redaction import hider
 from pytest_crucible.store import tables
+from pytest_crucible.store.conversations import load_conversations, load_exchanges
 from pytest_crucible.store.outcomes import reply_texts
 from pytest_crucible.store.prune import clear, find_prunable
 from pytest_crucible.store.redactors import SHORTEST
 from pytest_crucible.store.replies import StoredReplies
 from pytest_crucible.store.reused_outcomes import copy_outcomes
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.samples import load_conversations, load_exchanges
 
 LONG, THOUGHTS = "the answer, at length, Ω " * 40, "hm, let me think " * 40
 SAMPLE = Sample(id="q0", input="why?")

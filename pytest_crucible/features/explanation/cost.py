@@ -11,7 +11,7 @@ from pytest_crucible.backends.spending import ANSWER_TOKENS, CHARACTERS_A_TOKEN,
 from pytest_crucible.features.explanation.records import Explanation
 from pytest_crucible.features.explanation.segments import Prompt
 from pytest_crucible.stats.number_format import dollars
-from pytest_crucible.store.events import past_usage
+from pytest_crucible.store.past_usage import past_usage
 
 if TYPE_CHECKING:
     from pytest_crucible.session.experiment import Experiment

@@ -257,8 +257,8 @@ def read_benign_scores(store: RunStore, run: str) -> BenignScores:
     from pytest_crucible.features.guards.protections import input_text
     from pytest_crucible.records.plan import EQUAL_INPUTS
     from pytest_crucible.runs.evaluate import analysis_inputs
+    from pytest_crucible.store.conversations import load_exchanges
     from pytest_crucible.store.experiments import load_experiments
-    from pytest_crucible.store.samples import load_exchanges
 
     units = _Units()
     guard, has_groups = "", False

@@ -13,7 +13,7 @@ from pytest_crucible.records import Plan
 from pytest_crucible.records.serialize import pick
 from pytest_crucible.records.statistics import targets_on_samples
 from pytest_crucible.runs.plugins import program_plugins
-from pytest_crucible.runs.provenance import Suspects
+from pytest_crucible.runs.suspects import Suspects
 from pytest_crucible.store.runs import RunStore
 
 

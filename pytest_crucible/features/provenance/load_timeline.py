@@ -15,9 +15,10 @@ from pytest_crucible.features.provenance.timeline import Step, Timeline
 from pytest_crucible.records import Conversation, Plan, Unit
 from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.store.calls import unknown_calls
+from pytest_crucible.store.conversations import load_conversations
 from pytest_crucible.store.reply_facts import ReplyFacts, load_reply_facts
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.samples import all_sample_ids, find_position, load_conversations, samples
+from pytest_crucible.store.samples import all_sample_ids, find_position, samples
 
 
 def load_timelines(store: RunStore, run: str, sample: str, *, arm: str | None = None) -> list[Timeline]:

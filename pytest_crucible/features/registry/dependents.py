@@ -8,7 +8,7 @@ from pytest_crucible.features.registry.records import LogEntry, Version
 from pytest_crucible.features.registry.store import load_registry, load_versions
 from pytest_crucible.records import Lineage
 from pytest_crucible.records.serialize import from_plain
-from pytest_crucible.runs.provenance import Dependent, Suspects
+from pytest_crucible.runs.suspects import Dependent, Suspects
 from pytest_crucible.store.runs import RunStore
 
 

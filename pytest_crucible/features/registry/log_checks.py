@@ -18,7 +18,7 @@ from pytest_crucible.features.registry.log_directory import (
 )
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.files import STORE_FOLDER
-from pytest_crucible.runs.provenance import ReproductionCheck
+from pytest_crucible.runs.reproduction import ReproductionCheck
 from pytest_crucible.runs.run_store import project_root
 
 

@@ -10,7 +10,8 @@ from pytest_crucible.features.row import Command, Placed
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytest_crucible.runs.provenance import Dependent, ReproductionCheck, Suspects
+    from pytest_crucible.runs.reproduction import ReproductionCheck
+    from pytest_crucible.runs.suspects import Dependent, Suspects
     from pytest_crucible.session.collect import ExperimentCollection
     from pytest_crucible.session.settings import SettingsDraft
     from pytest_crucible.store.runs import RunStore

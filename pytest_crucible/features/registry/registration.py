@@ -39,7 +39,7 @@ from pytest_crucible.records.files import hash_file
 from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.secret_settings import require_no_key
 from pytest_crucible.records.serialize import plain_or_repr
-from pytest_crucible.runs.provenance import ReproductionCheck
+from pytest_crucible.runs.reproduction import ReproductionCheck
 from pytest_crucible.runs.run_store import project_root
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store import schema

@@ -9,7 +9,7 @@ from pytest_crucible.features.row import Placed
 
 if TYPE_CHECKING:
     from pytest_crucible.records import Run
-    from pytest_crucible.runs.provenance import ReproductionCheck
+    from pytest_crucible.runs.reproduction import ReproductionCheck
     from pytest_crucible.session.collect import ExperimentCollection
     from pytest_crucible.session.experiment import ExperimentDraft
 

@@ -28,7 +28,7 @@ from pytest_crucible.sections import Claim, Doubt, Note, Row, Table, View
 from pytest_crucible.sections.inputs import SectionInputs, no_claims
 
 if TYPE_CHECKING:
-    from pytest_crucible.runs.provenance import ReproductionCheck
+    from pytest_crucible.runs.reproduction import ReproductionCheck
 
 
 def _check_equal_replies(inputs: CheckInputs) -> Iterable[Finding]:
@@ -186,7 +186,7 @@ def measured_checks(analysis: Analysis) -> Iterator[ReproductionCheck]:
     if outcome is None or not isinstance(outcome.result, Measured):
         return
     # Imported here: `crucible doctor` alone checks whether a run can be reproduced.
-    from pytest_crucible.runs.provenance import ReproductionCheck
+    from pytest_crucible.runs.reproduction import ReproductionCheck
 
     subject = f"{analysis.plan.nodeid}: what was measured"
     problems = [rated.finding.problem for rated in outcome.result.findings if not rated.is_quiet]

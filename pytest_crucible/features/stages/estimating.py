@@ -44,7 +44,7 @@ from pytest_crucible.session.call import Call
 from pytest_crucible.session.experiment import Experiment, ExperimentEstimate, HelperEstimate, SessionEstimate
 from pytest_crucible.session.run_entry import find_stored_replies, reuse_lines
 from pytest_crucible.stats.number_format import dollars, quantity, seconds, three_digits
-from pytest_crucible.store.events import judge_requests_of, judges_of, past_usage
+from pytest_crucible.store.past_usage import judge_requests_of, judges_of, past_usage
 from pytest_crucible.store.reused_outcomes import units_to_copy
 from pytest_crucible.store.runs import RunStore
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_crucible.stats.number_format import quantity
 
 if TYPE_CHECKING:
-    from pytest_crucible.store.events import PastUsage, ReplyUsage
+    from pytest_crucible.store.past_usage import PastUsage, ReplyUsage
 
 
 UNITS = ("requests", "tokens", "usd", "seconds")

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_crucible.features.sweeps.records import SWEEP_OF, Sweep
 from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import SpecError, suggest
-from pytest_crucible.runs.provenance import PlanComparison
+from pytest_crucible.runs.reproduction import PlanComparison
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from pytest_crucible.features.sweeps.session_sweep import SessionSweep
     from pytest_crucible.records import Plan
-    from pytest_crucible.runs.provenance import PlanComparison
+    from pytest_crucible.runs.reproduction import PlanComparison
     from pytest_crucible.session.collect import ExperimentCollection
     from pytest_crucible.session.experiment import Announcement
 

@@ -21,9 +21,9 @@ from pytest_crucible.runs.provenance import (
     environment_facts,
     installed_packages,
     machine_facts,
-    reproduction_checks,
     utc_now,
 )
+from pytest_crucible.runs.reproduction import reproduction_checks
 
 
 def settings() -> Settings:

@@ -22,7 +22,8 @@ from pytest_crucible.records import Event
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.records.redaction import HIDDEN, hider
 from pytest_crucible.store import schema
-from pytest_crucible.store.events import count_events, event_course, load_events
+from pytest_crucible.store.event_course import event_course
+from pytest_crucible.store.events import count_events, load_events
 from pytest_crucible.store.rows import AMOUNTS, event_rows
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.tables import events

@@ -18,11 +18,12 @@ from pytest_crucible.commands.show import conversation_lines
 from pytest_crucible.records import Sample
 from pytest_crucible.runs.load_run import load_run
 from pytest_crucible.store import schema
+from pytest_crucible.store.conversations import load_conversations
 from pytest_crucible.store.database import Database
 from pytest_crucible.store.opening import make_database
 from pytest_crucible.store.replies import StoredReplies
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.samples import load_conversations, load_sample
+from pytest_crucible.store.samples import load_sample
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -13,8 +13,9 @@ from pytest_crucible.records.reasoning import fold_reasoning
 from pytest_crucible.report.conversations import score_text
 from pytest_crucible.report.html import excerpt_line
 from pytest_crucible.report.printable import printable
+from pytest_crucible.store.conversations import load_exchanges
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.samples import load_exchanges, samples
+from pytest_crucible.store.samples import samples
 
 _PART = 25
 """Samples whose texts are in memory together: a reply may have megabytes."""

@@ -13,14 +13,8 @@ from pytest_crucible.runs.plugins import installed_extensions
 from pytest_crucible.runs.run_analysis import alpha_at_end
 from pytest_crucible.sections import usage
 from pytest_crucible.stats.number_format import dollars
-from pytest_crucible.store.events import (
-    EventCourse,
-    count_events,
-    event_course,
-    load_budgets,
-    load_events,
-    lost_replies,
-)
+from pytest_crucible.store.event_course import EventCourse, event_course
+from pytest_crucible.store.events import count_events, load_budgets, load_events, lost_replies
 from pytest_crucible.store.runs import RunStore
 
 PARTS = 60

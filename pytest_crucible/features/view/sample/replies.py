@@ -19,9 +19,10 @@ from pytest_crucible.report.conversations import (
 )
 from pytest_crucible.runs.reporters import INSTANT_S
 from pytest_crucible.stats.number_format import quantity, seconds
+from pytest_crucible.store.conversations import load_conversations
 from pytest_crucible.store.reply_facts import ReplyFacts, load_reply_facts
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.samples import load_conversations, load_sample, load_twins
+from pytest_crucible.store.samples import load_sample, load_twins
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

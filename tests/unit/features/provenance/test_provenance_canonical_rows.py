@@ -129,3 +129,32 @@ def test_columns_of_later_formats_stand_last(table):
     names, later = sealed_columns(table)
 
     assert [name for name in table.names if name in {*names, *later}] == [*names, *later]
+
+
+CALLS = st.fixed_dictionaries(
+    {
+        "arm": st.just(1),
+        "position": st.integers(0, 9),
+        "epoch": st.just(0),
+        "call": st.just(1),
+        "member": st.sampled_from(["", "v2"]),
+        "finish": st.none() | st.sampled_from(["", "length"]),
+        "has_texts": st.none() | st.booleans(),
+    }
+)
+
+
+@given(st.lists(CALLS, min_size=1, max_size=6))
+def test_a_row_among_others_has_the_hash_that_it_has_alone(rows):
+    def hashes(some: list[dict[str, Any]]) -> list[bytes]:
+        return row_hashes(schema.calls, {name: [row[name] for row in some] for name in some[0]}, len(some))
+
+    assert hashes(rows) == [digest for row in rows for digest in hashes([row])]
+
+
+@given(st.lists(FLOATS | st.none(), min_size=1, max_size=6))
+def test_a_number_among_others_has_the_hash_that_it_has_alone(values):
+    def hashes(some: list[float | None]) -> list[bytes]:
+        return row_hashes(schema.observations, {"position": [1] * len(some), "value": some}, len(some))
+
+    assert hashes(values) == [digest for value in values for digest in hashes([value])]

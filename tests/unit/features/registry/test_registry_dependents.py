@@ -14,7 +14,7 @@ from pytest_crucible.features.registry.dependents import suspect_versions
 from pytest_crucible.features.registry.records import LogEntry, StoredWeights, Version
 from pytest_crucible.features.registry.store import add_version, append_entries, load_registry
 from pytest_crucible.records import Adapter
-from pytest_crucible.runs.provenance import Suspects
+from pytest_crucible.runs.suspects import Suspects
 from pytest_crucible.store.runs import RunStore
 
 

@@ -16,8 +16,9 @@ from pytest_crucible.features.view.sample.texts import A_PART, shown_text, text_
 from pytest_crucible.records import Outcome, Reply, Sample, Unit
 from pytest_crucible.records.outcomes import ModelCall
 from pytest_crucible.runs.plugins import program_plugins
+from pytest_crucible.store.conversations import load_conversations
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.samples import load_conversations, load_sample
+from pytest_crucible.store.samples import load_sample
 from tests.dashboard import dashboard_client
 
 ANY = Unit(0, 0, 0, 0)

@@ -9,7 +9,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_crucible.sample.loop import ALLOCATED, collecting_seldom, is_pytests_process, set_objects_aside
+from pytest_crucible.sample.garbage import (
+    ALLOCATED,
+    IMPORTED,
+    collecting_seldom,
+    is_pytests_process,
+    set_objects_aside,
+    setting_imports_aside,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -116,3 +123,42 @@ def test_only_a_process_of_pytest_ends_with_the_session(monkeypatch, program, is
     monkeypatch.setattr("sys.argv", [program, "-q"])
 
     assert is_pytests_process() == is_pytests
+
+
+def test_objects_of_imports_are_set_aside_with_older_ones_in_a_process_of_pytest(monkeypatch):
+    monkeypatch.setattr("sys.argv", ["/usr/bin/pytest"])
+    older = Node()
+
+    with setting_imports_aside() as are_aside:
+        imported = Node()
+        during = gc.get_threshold()[0]
+    newer = Node()
+    collectable = gc.get_objects()
+
+    assert (are_aside, during, gc.get_threshold()[0]) == (True, IMPORTED, 700)
+    assert newer in collectable
+    assert older not in collectable
+    assert imported not in collectable
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_objects_are_set_aside_a_second_time_only_if_that_is_said(monkeypatch, again: bool):
+    monkeypatch.setattr("sys.argv", ["/usr/bin/pytest"])
+    set_objects_aside()
+
+    with setting_imports_aside(again=again) as are_aside:
+        imported = Node()
+
+    assert are_aside == again
+    assert (imported in gc.get_objects()) != again
+
+
+def test_another_process_keeps_the_objects_of_imports_in_its_garbage_collection(monkeypatch):
+    monkeypatch.setattr("sys.argv", ["/home/me/run_pytest.py"])
+
+    with setting_imports_aside() as are_aside:
+        imported = Node()
+
+    assert not are_aside
+    assert imported in gc.get_objects()
+    assert gc.get_freeze_count() == 0
