@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -104,8 +103,8 @@ def _roles_of_counts(columns: Mapping[str, str], chosen: Mapping[str, str]) -> d
 
 # Columns of a table that has one column for each arm.
 _ARM, _SCORE = "arm", "score"
-# Names of numbers that count or name something, and measure nothing.
-_NUMBER_OF_ROW = re.compile(r"(?i)(^|_)(id|idx|index)$")
+# Last words of names of numbers that count or name something, and measure nothing.
+_NUMBERS_OF_ROWS = ("id", "idx", "index")
 # The number of a completion in some tables, and an opaque id in others.
 _OPAQUE = "completion_id"
 
@@ -208,7 +207,7 @@ def _metric_columns(
     if "metrics" in role:
         return split_names(role["metrics"])
     with_role = {name for columns in role.values() for name in split_names(columns)} | set(role.values())
-    others = (name for name in has if name not in with_role and not _NUMBER_OF_ROW.search(name))
+    others = (name for name in has if name not in with_role and name.lower().rpartition("_")[2] not in _NUMBERS_OF_ROWS)
     return [name for name in others if mostly_numbers(_cells(rows, name))]
 
 
