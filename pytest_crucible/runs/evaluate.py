@@ -122,6 +122,7 @@ def analyse_run(
     plans_next_run: bool = True,
     most_in_memory: int = MOST_REPLIES,
     batches: Mapping[str, Batches] = MappingProxyType({}),
+    keep_inputs: Callable[[AnalysisInputs], None] = lambda inputs: None,
 ) -> tuple[dict[int, Analysis], int]:
     """Return the analysis of each experiment that began, by its key, and the size of the session's Holm family.
 
@@ -130,6 +131,7 @@ def analyse_run(
     without it that at which the session ended. `look_share` is the share of the plan's alpha for looks (--crucible-stop) that
     this analysis spends. `plans_next_run` is that of `AnalysisInputs`. An experiment with more than `most_in_memory` replies is
     analysed in batches; so is one that `batches` has by its name, of which the store has no rows.
+    `keep_inputs` receives the inputs of each other experiment, for those who weigh them again.
     """
     whole = begin_analysis(store, run, extensions, alpha=alpha, strict=strict, at=at)
 
@@ -150,6 +152,7 @@ def analyse_run(
                 yield LargeExperiment(stored, finished, most, plans_next_run=plans_next_run, batches=of_rows), stored
                 continue
             inputs = replace(_cut_inputs(whole, stored, finished), plans_next_run=plans_next_run)
+            keep_inputs(inputs)
             yield add_pools(inputs, stored, strict=strict) if memory == "pool" else inputs, stored
 
     analyses, family_size = analyse_together(

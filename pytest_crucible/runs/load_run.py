@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from pytest_crucible import gate
+from pytest_crucible.analyse.analysis import AnalysisInputs
 from pytest_crucible.measures.statistic import MOST_REPLIES
 from pytest_crucible.records import Run, Verdict
 from pytest_crucible.records.results import RULES_VERSION, rules_of
@@ -38,16 +39,19 @@ def load_run(store: RunStore, run: str, *, decide_again: bool = False, most_in_m
     )
 
 
-def load_verdicts(store: RunStore, run: str) -> Run:
+def load_verdicts(
+    store: RunStore, run: str, keep_inputs: Callable[[AnalysisInputs], None] = lambda inputs: None
+) -> Run:
     """Return the run with what its verdicts were decided from, in a third of the time of `load_run`.
 
-    It has sections only if some verdict is about one or none is stored, and no plans of a next run.
+    It has sections only if some verdict is about one or none is stored, and no plans of a next run. `keep_inputs` is that of
+    `analyse_run`.
     """
     stored, extensions = _stored_verdicts(store, run), installed_extensions()
     needs_sections = not stored or any(verdict["kind"] == "claim" for verdict in stored.values())
     if not needs_sections:
         extensions = replace(extensions, sections={})
-    return _load(store, run, extensions, stored, plans_next_run=False)
+    return _load(store, run, extensions, stored, plans_next_run=False, keep_inputs=keep_inputs)
 
 
 def _load(
@@ -59,6 +63,7 @@ def _load(
     decide_again: bool = False,
     plans_next_run: bool = True,
     most_in_memory: int = MOST_REPLIES,
+    keep_inputs: Callable[[AnalysisInputs], None] = lambda inputs: None,
 ) -> Run:
     facts = store.run(run)
     settings = (facts["manifest"] or {}).get("settings") or {}
@@ -74,6 +79,7 @@ def _load(
         stored_claims=sum((verdict["kind"] == "claim" and ": " in subject) for (_, subject), verdict in stored.items()),
         plans_next_run=plans_next_run,
         most_in_memory=most_in_memory,
+        keep_inputs=keep_inputs,
     )
     analyses = list(analyses_by_key.values())
     rules = rules_of(facts["environment"])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 
+from pytest_crucible.analyse.analysis import AnalysisInputs
 from pytest_crucible.features.provenance.fragility import MOST_SETS, measure_fragility
 from pytest_crucible.features.provenance.influence import measure_influence
 from pytest_crucible.features.provenance.movable import is_binary
@@ -24,16 +26,22 @@ from pytest_crucible.store.runs import RunStore
 
 
 def load_verdict_facts(
-    store: RunStore, run: Run, keys: Collection[Key] | None = None, *, most_sets: int = MOST_SETS
+    store: RunStore,
+    run: Run,
+    keys: Collection[Key] | None = None,
+    loaded: Mapping[str, AnalysisInputs] = MappingProxyType({}),
+    *,
+    most_sets: int = MOST_SETS,
 ) -> Mapping[Key, VerdictFacts]:
     """Return what is said of each verdict of a run, or of those with these keys, by nodeid and subject.
 
-    `most_sets` are the sets of answers that its fragility may try for one arm and direction.
+    `loaded` are inputs of its experiments that need not be read, by name. `most_sets` are the sets of answers that its
+    fragility may try for one arm and direction.
     """
     p_values = _family(run)
     return {
         (item.verdict.nodeid, item.verdict.subject): _facts(run, item, p_values, most_sets)
-        for item in load_questions(store, run, keys)
+        for item in load_questions(store, run, keys, loaded)
     }
 
 

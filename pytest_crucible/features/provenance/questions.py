@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from pytest_crucible.analyse.adjusted_analyses import without_excluded
@@ -34,20 +35,29 @@ class Asked:
     """Whether --crucible-strict asked for proof."""
 
 
-def load_questions(store: RunStore, run: Run, keys: Collection[Key] | None = None) -> Iterator[Asked]:
-    """Yield the run's verdicts, or those of the keys, in their order; each experiment's scores are read once."""
+def load_questions(
+    store: RunStore,
+    run: Run,
+    keys: Collection[Key] | None = None,
+    loaded: Mapping[str, AnalysisInputs] = MappingProxyType({}),
+) -> Iterator[Asked]:
+    """Yield the run's verdicts, or those of the keys, in their order.
+
+    Each experiment's scores are read once, unless they are among the inputs that are `loaded`, by name.
+    """
     verdicts = [verdict for verdict in run.verdicts if keys is None or (verdict.nodeid, verdict.subject) in keys]
     nodeids = {verdict.nodeid for verdict in verdicts}
     facts = store.run(run.id)
     settings: Mapping[str, Any] = (facts["manifest"] or {}).get("settings") or {}
     strict = bool(settings.get("strict", False))
-    inputs_by_node: dict[str, AnalysisInputs] = {}
-    tables: dict[str, ScoreTable] = {}
+    inputs_by_node = {nodeid: loaded[nodeid] for nodeid in nodeids if nodeid in loaded}
+    tables = {nodeid: score_table(inputs) for nodeid, inputs in inputs_by_node.items()}
     inputs_of_run = load_inputs(
         store, run.id, alpha=run.alpha, strict=strict, interrupted=facts["status"] != "finished"
     )
-    for inputs in inputs_of_run if nodeids else ():
-        if inputs.plan.nodeid in nodeids:
+    missing = nodeids - inputs_by_node.keys()
+    for inputs in inputs_of_run if missing else ():
+        if inputs.plan.nodeid in missing:
             inputs_by_node[inputs.plan.nodeid], tables[inputs.plan.nodeid] = inputs, score_table(inputs)
     for verdict in verdicts:
         yield ask(run, verdict, inputs_by_node.get(verdict.nodeid), tables.get(verdict.nodeid), strict=strict)

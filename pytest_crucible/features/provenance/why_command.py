@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from pytest_crucible.analyse.analysis import AnalysisInputs
 from pytest_crucible.commands.options import json_option, print_result, run_argument, store_option
 from pytest_crucible.features.provenance.build_graph import build_graph
 from pytest_crucible.features.provenance.exports.files import check_graph_file, graph_file_options, write_graph
@@ -71,9 +72,12 @@ def why(
         elif sample is not None:
             graph, lines = _weigh_sample(opened, _find_run(opened, run, subject), sample, suite)
         else:
-            stored = load_verdicts(opened, _find_run(opened, run, subject))
+            loaded: dict[str, AnalysisInputs] = {}
+            stored = load_verdicts(
+                opened, _find_run(opened, run, subject), lambda inputs: loaded.update({inputs.plan.nodeid: inputs})
+            )
             verdicts = [(each.nodeid, each.subject) for each in find_verdicts(stored, subject, suite)]
-            graph = build_graph(opened, stored, load_verdict_facts(opened, stored, verdicts).values())
+            graph = build_graph(opened, stored, load_verdict_facts(opened, stored, verdicts, loaded).values())
             lines = list(_lines(stored, graph, suite))
     _print_graph(graph, lines, output, style, as_json=as_json)
 
