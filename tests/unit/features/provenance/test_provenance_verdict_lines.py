@@ -8,7 +8,7 @@ from pytest_crucible.features.provenance.verdict_facts import Influence, LostFli
 from pytest_crucible.features.provenance.verdict_lines import fragility_text, influence_text
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import Contrast, MetricFacts, Sample
-from pytest_crucible.runs.load_run import load_run
+from pytest_crucible.runs.load_run import load_run, load_verdicts
 
 FLAG = MetricFacts(name="accuracy", kind="binary", low=0.0, high=1.0)
 SCORE = replace(FLAG, name="score", kind="bounded")
@@ -34,6 +34,15 @@ def test_a_comparison_is_explained_line_by_line(store):
     assert facts.pairs == Pairs(both=150, only_candidate=18, only_baseline=40, neither=32)
     assert fragility_text(facts) == "7 answers: if v2 were right on 7 more, the arms would not be told apart"
     assert influence_text(facts.influence, is_of_pairs=True) == "q168, q169, q170 and 37 more"
+
+
+def test_inputs_that_were_kept_are_not_read_again(store, monkeypatch):
+    facts = facts_of(store, v2=V2, v1=V1, contrasts=(REGRESSION,))
+    inputs = {}
+    run = load_verdicts(store, "r1", lambda each: inputs.update({each.plan.nodeid: each}))
+    monkeypatch.setattr("pytest_crucible.store.experiments._load", pytest.fail)
+
+    assert list(load_verdict_facts(store, run, loaded=inputs).values()) == facts
 
 
 def test_the_place_of_a_p_value_among_those_of_the_session_is_counted_from_the_smallest(store):
