@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import re
 import sys
@@ -128,8 +129,10 @@ def program() -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program and return pytest's exit statuses: 0, 1 a verdict or check failed, 2 interrupted, 4 usage error."""
     if arguments is None:
-        # In a process of its own: collections during imports take 4 to 10 % of `crucible show`, and find nothing.
+        # In a process of its own: collections during imports take 4 to 10 % of `crucible show`, and find nothing; so does the
+        # last one, when the interpreter ends.
         gc.set_threshold(SELDOM)
+        atexit.register(gc.freeze)
     words = list(sys.argv[1:] if arguments is None else arguments)
     name = "crucible"
     try:
