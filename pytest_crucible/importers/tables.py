@@ -250,7 +250,7 @@ def _table_rows(document: Mapping[str, Any]) -> Any:
     usual name, beside facts of the run.
     """
     lists_of_rows = [document[name] for name in _NAMES_OF_ROWS if _are_rows(document.get(name))]
-    if len(lists_of_rows) == 1 and "schema" not in document:
+    if len(lists_of_rows) == 1:
         return lists_of_rows[0]
     names, data = (document.get(part) for part in ("columns", "data"))
     if isinstance(names, list) and isinstance(data, list):

@@ -99,6 +99,7 @@ def test_children_of_an_event_that_is_not_closed_belong_to_the_one_around_it():
         f"```xml\n{EVENT}\n```",
         f"~~~\n{EVENT}\n```\n~~~",
         f"```\n{EVENT}",
+        f"~~~~\na\n~~~\n{EVENT}",
         f"> {EVENT}",
         f'the tag "{EVENT}"',
         f"the tag '{EVENT}'",

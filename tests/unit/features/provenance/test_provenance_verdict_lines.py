@@ -45,6 +45,14 @@ def test_inputs_that_were_kept_are_not_read_again(store, monkeypatch):
     assert list(load_verdict_facts(store, run, loaded=inputs).values()) == facts
 
 
+def test_inputs_of_other_experiments_do_not_keep_these_from_being_read(store):
+    facts = facts_of(store, v2=V2, v1=V1, contrasts=(REGRESSION,))
+    inputs = []
+    run = load_verdicts(store, "r1", inputs.append)
+
+    assert list(load_verdict_facts(store, run, loaded={"another": inputs[0]}).values()) == facts
+
+
 def test_the_place_of_a_p_value_among_those_of_the_session_is_counted_from_the_smallest(store):
     contrasts = (REGRESSION, replace(REGRESSION, baseline="v0"))
 
