@@ -25,7 +25,12 @@ def results(arm: str, seed: int, *, odd: bool) -> Results:
     rng, rows = random.Random(seed), []
     for k in range(SAMPLES):
         for repeat in range(REPEATS + (odd and seed)):
-            values = {"ok": rng.random() < 0.5, "score": rng.random(), "why": rng.choice("abc")}
+            values = {
+                "ok": rng.random() < 0.5,
+                "as_number": float(rng.random() < 0.5),
+                "score": rng.random(),
+                "why": rng.choice("abc"),
+            }
             chance = rng.random() if odd else 1
             scores = {name: value for name, value in values.items() if chance > 0.5 or name == "ok"}
             rows.append(
@@ -34,7 +39,7 @@ def results(arm: str, seed: int, *, odd: bool) -> Results:
                     repeat=repeat,
                     scores={} if chance < 0.2 else scores,
                     lost={"score": f"timeout {k}"} if 0.2 < chance < 0.35 else {},
-                    error=f"refused {k}" if chance < 0.2 else "",
+                    error=f"refused {k} with sk-proj-0123456789abcdefghijkl" if chance < 0.2 else "",
                     group=f"g{k // 3}",
                 )
             )

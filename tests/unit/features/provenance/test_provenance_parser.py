@@ -117,8 +117,23 @@ def test_quoted_and_fenced_tags_are_text(text):
     assert not parsed.events
 
 
+def test_a_quoted_tag_within_an_event_does_not_end_it():
+    parsed = parse_events("<event><decision>a `</decision></event>` b</decision></event>4")
+
+    assert parsed.text == "4"
+    assert [event.decision for event in parsed.events] == ["a `</decision></event>` b"]
+
+
 @pytest.mark.parametrize(
-    "text", [f"a ` b {EVENT}", f"a `b`{EVENT}", f"```\na\n```\n{EVENT}", f"a `\n{EVENT}`", f'{{"a": "b"{EVENT}']
+    "text",
+    [
+        f"a ` b {EVENT}",
+        f"a `b`{EVENT}",
+        f"```\na\n```\n{EVENT}",
+        f"~~~\na\n~~~~~\n{EVENT}",
+        f"a `\n{EVENT}`",
+        f'{{"a": "b"{EVENT}',
+    ],
 )
 def test_a_stray_mark_hides_no_event(text):
     assert len(parse_events(text).events) == 1
