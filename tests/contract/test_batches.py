@@ -51,7 +51,20 @@ def results(arm: str, seed: int, *, odd: bool) -> Results:
 @pytest.mark.parametrize("size", [4, 13, 1000])
 @pytest.mark.parametrize("odd", [True, False], ids=["odd rows", "plain rows"])
 def test_imported_batches_are_those_of_the_stored_rows(tmp_path, odd, size):
-    arms = [results(arm, seed, odd=odd) for seed, arm in enumerate(("v2", "v1"))]
+    check_batches(tmp_path, [results(arm, seed, odd=odd) for seed, arm in enumerate(("v2", "v1"))], size)
+
+
+def test_an_arm_may_have_its_samples_in_another_order(tmp_path):
+    rows = [Row(sample=f"q{k}", scores={"ok": k % 3 == 0}) for k in range(SAMPLES)]
+    arms = [
+        Results(task="t", arm="v2", rows=rows, identity="v2"),
+        Results(task="t", arm="v1", rows=rows[::-1], identity="v1"),
+    ]
+
+    check_batches(tmp_path, arms, 13)
+
+
+def check_batches(tmp_path, arms, size):
     file = ImportedFile(path="a.jsonl", sha256="", harness="table", version="", results=arms)
     [grouped] = group_tasks([file])
     task = ImportedTask.of(grouped, [file], ImportOptions())
