@@ -55,7 +55,7 @@ def test_imported_batches_are_those_of_the_stored_rows(tmp_path, odd, size):
 
 
 def test_an_arm_may_have_its_samples_in_another_order(tmp_path):
-    rows = [Row(sample=f"q{k}", scores={"ok": k % 3 == 0}) for k in range(SAMPLES)]
+    rows = [Row(sample=f"q{k}", scores={"ok": k < 10}) for k in range(SAMPLES)]
     arms = [
         Results(task="t", arm="v2", rows=rows, identity="v2"),
         Results(task="t", arm="v1", rows=rows[::-1], identity="v1"),
