@@ -104,8 +104,12 @@ async def _serve(options: ServerOptions) -> None:
     try:
         port = await server.start(options.port)
         try:
-            _announce(f"http://{LOOPBACK}:{port}", options)
+            ready_info = {"base_url": f"http://{LOOPBACK}:{port}", "api_key": options.key, "pid": os.getpid()}
+            _announce(ready_info, options)
             _explain(service, is_default=options.rules is None)
+            if options.ready_file:
+                # Last: whoever waits for it finds everything printed.
+                _write_ready_file(options.ready_file, {**ready_info, **options.environment})
             await stop.wait()
         finally:
             service.stop("the server was stopped")
@@ -115,13 +119,14 @@ async def _serve(options: ServerOptions) -> None:
         service.close()
 
 
-def _announce(url: str, options: ServerOptions) -> None:
-    ready_info = {"base_url": url, "api_key": options.key, "pid": os.getpid(), **options.environment}
-    if options.ready_file:
-        _write_ready_file(options.ready_file, ready_info)
-    variables = {"TINKER_BASE_URL": url, "TINKER_API_KEY": options.key, **options.environment}
+def _announce(ready_info: Mapping[str, Any], options: ServerOptions) -> None:
+    variables = {
+        "TINKER_BASE_URL": ready_info["base_url"],
+        "TINKER_API_KEY": options.key,
+        **options.environment,
+    }
     assignments = " ".join(f"{name}={value}" for name, value in variables.items())
-    print(json.dumps(ready_info) if options.as_json else assignments, flush=True)
+    print(json.dumps({**ready_info, **options.environment}) if options.as_json else assignments, flush=True)
 
 
 def is_in_ci() -> bool:
