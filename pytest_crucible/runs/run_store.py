@@ -44,6 +44,9 @@ def open_for_reading(where: str, reader: str) -> Iterator[RunStore]:
     """
     from pytest_crucible.store.runs import RunStore
 
+    is_missing = "://" not in where and not Path(where).exists()
+    if is_missing and (near := _find_near(Path(where))):
+        raise SpecError(f"{where} does not exist, but {str(near)!r} does: go there, or name that one with --store")
     with contextlib.closing(RunStore(where, reader=reader)) as store:
         _READING.append(store)
         try:
@@ -66,13 +69,22 @@ def store_of(run: Run) -> Iterator[RunStore]:
 
 
 def _describe_missing(where: Path) -> str:
-    """Return where the store was looked for, and the one in a parent folder, where pytest's root directory may be."""
-    here = Path.cwd()
-    problem = f"no run store at {str(where)!r}" + ("" if where.is_absolute() else f" in {str(here)!r}")
-    above = next((folder / where for folder in here.parents if (folder / where).is_file()), None)
-    if above is None or where.is_absolute():
+    """Return where the store was looked for, and the one that is near."""
+    problem = f"no run store at {str(where)!r}" + ("" if where.is_absolute() else f" in {str(Path.cwd())!r}")
+    near = _find_near(where)
+    if near is None:
         return f"{problem}: run a suite first, or name another store"
-    return f"{problem}, but one at {str(above)!r}: go there, or name that one"
+    return f"{problem}, but one at {str(near)!r}: go there, or name that one"
+
+
+def _find_near(where: Path) -> Path | None:
+    """Return the store in a parent folder, or else in a folder below, where pytest's root directory may be."""
+    if where.is_absolute():
+        return None
+    here = Path.cwd()
+    above = (folder / where for folder in here.parents)
+    below = (path for pattern in (f"*/{where}", f"*/*/{where}") for path in sorted(here.glob(pattern)))
+    return next((path for path in (*above, *below) if path.is_file()), None)
 
 
 # Searched in pytest's order: https://docs.pytest.org/en/stable/reference/customize.html#finding-the-rootdir

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -299,6 +300,27 @@ def test_a_store_above_is_named(suite, crucible, monkeypatch):
         "go there, or name that one\n"
     )
     assert crucible("runs", f"--store={store}")[0] == 0
+
+
+@pytest.mark.uses("view")
+@pytest.mark.parametrize("levels", [1, 2])
+def test_a_store_below_is_named_as_after_a_session_of_a_suite_with_a_configuration_of_its_own(
+    suite, crucible, monkeypatch, tmp_path_factory, levels
+):
+    suite.run("--crucible-adapter=v2")
+    folder = tmp_path_factory.mktemp("project") / "suites" / "answers"
+    shutil.copytree(suite.path / ".crucible", folder / ".crucible")
+    monkeypatch.chdir(folder.parents[levels - 1])
+    store = folder / ".crucible" / "crucible.db"
+
+    status, _, output = crucible("runs", "--store=.crucible/crucible.db")
+    status_of_view, _, output_of_view = crucible("view", "--no-browser", "--store=.crucible/crucible.db")
+
+    assert status == status_of_view == 4
+    assert output.endswith(f"but one at '{store}': go there, or name that one\n")
+    assert output_of_view == (
+        f"crucible view: .crucible/crucible.db does not exist, but '{store}' does: go there, or name that one with --store\n"
+    )
 
 
 @pytest.mark.parametrize("name", ["pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg"])

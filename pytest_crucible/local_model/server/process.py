@@ -108,7 +108,7 @@ async def _serve(options: ServerOptions) -> None:
             _announce(ready_info, options)
             _explain(service, is_default=options.rules is None)
             if options.ready_file:
-                # Last: whoever waits for it finds everything printed.
+                # Last: who reads it finds everything printed.
                 _write_ready_file(options.ready_file, {**ready_info, **options.environment})
             await stop.wait()
         finally:
