@@ -103,8 +103,8 @@ def _roles_of_counts(columns: Mapping[str, str], chosen: Mapping[str, str]) -> d
 
 # Columns of a table that has one column for each arm.
 _ARM, _SCORE = "arm", "score"
-# Last words of names of numbers that count or name something, and measure nothing.
-_NUMBERS_OF_ROWS = ("id", "idx", "index")
+# Numbers that name a row and measure nothing: by the last word, and by the whole name, because a Gini index is a score.
+_ROW_WORDS, _ROW_NAMES = ("id", "idx"), ("index", "row_index", "sample_index")
 # The number of a completion in some tables, and an opaque id in others.
 _OPAQUE = "completion_id"
 
@@ -207,8 +207,12 @@ def _metric_columns(
     if "metrics" in role:
         return split_names(role["metrics"])
     with_role = {name for columns in role.values() for name in split_names(columns)} | set(role.values())
-    others = (name for name in has if name not in with_role and name.lower().rpartition("_")[2] not in _NUMBERS_OF_ROWS)
+    others = (name for name in has if name not in with_role and not _names_a_row(name.lower()))
     return [name for name in others if mostly_numbers(_cells(rows, name))]
+
+
+def _names_a_row(column: str) -> bool:
+    return column in _ROW_NAMES or column.rpartition("_")[2] in _ROW_WORDS
 
 
 def _cells(rows: Sequence[tuple[int, Mapping[str, Any]]], name: str) -> Iterable[Any]:
@@ -261,7 +265,7 @@ def _table_rows(document: Mapping[str, Any]) -> Any:
     columns = list(document.values())
     numbers = list(columns[0]) if columns and isinstance(columns[0], dict) else []
     is_frame = bool(numbers) and all(isinstance(column, dict) and list(column) == numbers for column in columns)
-    # An index of other labels is no table of rows: it may be any document of equal objects.
+    # With an index of other labels it may be any document of equal objects.
     if not (is_frame and all(number.isdigit() for number in numbers)):
         return None
     return [{name: column[number] for name, column in document.items()} for number in numbers]

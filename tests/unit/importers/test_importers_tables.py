@@ -60,9 +60,9 @@ def test_of_two_lists_of_rows_none_is_taken(table):
 
 
 def test_numbers_that_name_a_row_are_no_metrics(table):
-    imported = table("id,contest_id,row_index,grid,correct\na,1,0,3,1\nb,2,1,4,0\n")
+    imported = table("id,contest_id,row_index,grid,gini_index,correct\na,1,0,3,0.2,1\nb,2,1,4,0.3,0\n")
 
-    assert imported.notes == ("results.csv: these columns are taken as metrics: grid, correct",)
+    assert imported.notes == ("results.csv: these columns are taken as metrics: grid, gini_index, correct",)
 
 
 @given(st.lists(st.text(st.characters(exclude_characters='"'), min_size=1), min_size=1))
