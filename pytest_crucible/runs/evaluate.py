@@ -28,7 +28,7 @@ from pytest_crucible.analyse.scores import mark_inapplicable
 from pytest_crucible.analyse.stopping import in_order, keep_answers, skip_samples, stop_early
 from pytest_crucible.features.row import Placed
 from pytest_crucible.measures.statistic import MOST_REPLIES
-from pytest_crucible.plan.streamed import is_streamed, most_replies
+from pytest_crucible.plan.streamed import MOST_IMPORTED, is_streamed, most_replies
 from pytest_crucible.records import (
     CUT_SHORT,
     Analysis,
@@ -43,6 +43,7 @@ from pytest_crucible.records import (
 )
 from pytest_crucible.records.call_differences import SentCalls
 from pytest_crucible.records.datasets import SAME_ANSWER, VariantRules
+from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.reasoning import answer_text
 from pytest_crucible.runs.plugins import Extensions, installed_extensions, variant_rules
 from pytest_crucible.runs.run_analysis import RunAnalysis, alpha_at_end, begin_analysis, complete_samples
@@ -138,6 +139,12 @@ def analyse_run(
     def is_large(plan: Plan) -> bool:
         # Pools and features that choose samples need all of them.
         needs_all = memory == "pool" or whole.cuts or variant_rules(plan).kept
+        if needs_all and plan.nodeid in batches:
+            # Without this its samples, which are not in the store, would vanish.
+            raise SpecError(
+                f"{plan.nodeid} has more than {MOST_IMPORTED:,} replies, and a plugin chooses the samples that count, which "
+                "needs all of them in memory: compare fewer at a time, or uninstall the plugin"
+            )
         return not needs_all and is_streamed(plan, most_in_memory)
 
     def experiments() -> Iterator[tuple[AnalysisInputs | LargeExperiment, StoredExperiment]]:

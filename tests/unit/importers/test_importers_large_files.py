@@ -21,6 +21,7 @@ from pytest_crucible.records.errors import SpecError
 from pytest_crucible.runs import imported_samples
 from pytest_crucible.runs.compared_sources import compare_results
 from pytest_crucible.runs.imported_tasks import group_tasks
+from pytest_crucible.runs.plugins import program_plugins
 
 ROWS = 300
 
@@ -400,3 +401,18 @@ def test_equal_rows_whose_repeats_have_other_inputs_are_not_compared_in_large_ta
     request.getfixturevalue("no_run_is_small")
 
     assert refusal() == small
+
+
+@pytest.mark.slow
+def test_large_files_are_refused_where_a_plugin_chooses_samples_which_needs_all_rows(tmp_path, no_run_is_small):
+    class Chooser:
+        def pytest_crucible_analyse_run(self, analysis):
+            analysis.cuts.append(lambda inputs, stored: inputs)
+
+    plugins, chooser = program_plugins(), Chooser()
+    plugins.register(chooser)
+    try:
+        with pytest.raises(SpecError, match=r"a plugin chooses the samples that count.*: compare fewer at a time"):
+            compare_results(samples(tmp_path / "a.jsonl", 0), samples(tmp_path / "b.jsonl", 1))
+    finally:
+        plugins.unregister(chooser)
