@@ -250,8 +250,8 @@ def _are_rows(value: Any) -> bool:
 def _table_rows(document: Mapping[str, Any]) -> Any:
     """Return the rows of a table as W&B, MLflow and `to_json` of pandas write it; None for another document.
 
-    That is names and rows, or a mapping of rows by number for each column. Programs of one's own write a list of rows under a
-    usual name, beside facts of the run.
+    That is names and rows, or a mapping of rows by number for each column. Other programs write a list of rows under a usual
+    name, such as `results`, beside facts of the run; where there are two such lists, neither is taken.
     """
     lists_of_rows = [document[name] for name in _NAMES_OF_ROWS if _are_rows(document.get(name))]
     if len(lists_of_rows) == 1:
