@@ -25,7 +25,7 @@ LAYERS = {
     "measures": "measures",
     "records": "records",
     "stats": "stats",
-    "tables of names": "feature_table lazy_names",
+    "names and dataclasses": "feature_table lazy_names quick_dataclass",
 }
 PLUGGY = {
     "pytest_crucible.runs.plugins": {"pluggy"},
@@ -141,6 +141,19 @@ def test_only_entry_modules_features_and_the_session_import_pytest():
     ]
 
     assert not wrong
+
+
+def test_dataclasses_are_made_the_quick_way():
+    other = [module for module in MODULES if module != "pytest_crucible.quick_dataclass"]
+    names = {
+        (module, alias.name)
+        for module in other
+        for node in ast.walk(parse(module))
+        if isinstance(node, ast.ImportFrom) and node.module == "dataclasses"
+        for alias in node.names
+    }
+
+    assert not [module for module, name in names if name == "dataclass"]
 
 
 def test_there_is_no_import_cycle():

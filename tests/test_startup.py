@@ -181,7 +181,7 @@ IN_EACH = {
     "agents": {"statistics", "tables"},
 }
 # Of ours, of 840: each takes about half a millisecond.
-MOST_MODULES = 305
+MOST_MODULES = 306
 
 
 def modules_of_one_metric(path: Path, answers: str, watcher: str) -> set[str]:

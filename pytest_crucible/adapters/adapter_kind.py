@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Adapter, Lineage, Sample
 from pytest_crucible.records.errors import SpecError, UnknownSetting, suggest
 

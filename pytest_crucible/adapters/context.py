@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.context import BackendContext
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import DEFAULT_STORE, Settings

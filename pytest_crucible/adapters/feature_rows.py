@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_crucible.features import load_rows, owner_of, owner_of_name, refuse_left_out
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Adapter, Role
 from pytest_crucible.records.errors import Refused, SpecError
 

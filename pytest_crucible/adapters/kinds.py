@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ from pytest_crucible.adapters.adapter_kind import (
 from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.feature_rows import Preparation, find_preparation
 from pytest_crucible.features import load_rows
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Adapter, Arm
 from pytest_crucible.records.errors import SpecError
 

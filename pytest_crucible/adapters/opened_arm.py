@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from pytest_crucible.backends import Backend, KnowsItsSamples
 from pytest_crucible.backends.protocol import find_innermost
 from pytest_crucible.backends.stack import OuterWrapper
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Adapter, Ancestor, Arm, Dataset, Role, TrainingResult
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.secret_settings import is_secret

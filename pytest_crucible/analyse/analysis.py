@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ from pytest_crucible.analyse.statistics import (
 from pytest_crucible.analyse.targets import estimate, evaluate_target
 from pytest_crucible.analyse.variant_scores import score_terms
 from pytest_crucible.measures.table import MEAN
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import (
     Analysis,
     ArmOutcomes,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from pytest_crucible.measures import conditional
 from pytest_crucible.measures.row import Difference, End, Numbers, counted_clusters
 from pytest_crucible.measures.statistic import GEOMETRIC_MEANS
 from pytest_crucible.measures.table import STATISTICS, comparison_row
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Measure
 from pytest_crucible.stats.means.ratio_bounds import RatioArm
 from pytest_crucible.stats.resampling.draws import Keys

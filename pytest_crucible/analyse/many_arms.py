@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
@@ -14,6 +14,7 @@ from pytest_crucible.analyse.scores import Flags, Floats, Scores
 from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric, mean_of
 from pytest_crucible.analyse.targets import estimate
 from pytest_crucible.measures.statistic import GEOMETRIC_MEANS
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import MetricFacts
 from pytest_crucible.stats.arrays import is_finite_range
 from pytest_crucible.stats.interval import Interval, NotEnoughData

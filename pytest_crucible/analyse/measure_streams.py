@@ -8,7 +8,7 @@ neighbours, plans by resampling, and a suggested reach.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import zip_longest
 
 import numpy as np
@@ -40,6 +40,7 @@ from pytest_crucible.measures.row import Difference, End, Measured, Prepared
 from pytest_crucible.measures.stream_limits import refusal
 from pytest_crucible.measures.streams import ArmStream, PairStream, stream_problem
 from pytest_crucible.measures.table import target_problem
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import (
     BoundedValue,
     Contrast,

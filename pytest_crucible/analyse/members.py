@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +11,7 @@ from pytest_crucible.analyse.analysis import AnalysisInputs, arm_scores, cluster
 from pytest_crucible.analyse.conditional import have_other_samples
 from pytest_crucible.analyse.scores import Flags, Floats
 from pytest_crucible.analyse.statistics import Clusters
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import MetricFacts
 from pytest_crucible.stats import WinnerResult, estimate, winner_from_values
 from pytest_crucible.stats.interval import Interval, NotEnoughData

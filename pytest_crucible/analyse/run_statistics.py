@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -14,6 +14,7 @@ from pytest_crucible.analyse.comparisons import compare_means
 from pytest_crucible.analyse.scores import Floats, Scores, scores, scores_by_repeat
 from pytest_crucible.analyse.statistics import Clusters, numeric
 from pytest_crucible.analyse.targets import estimate_mean
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import AATest, Change, Contrast, Kind, MetricFacts, PairVariability, TrendPoint
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from pytest_crucible.measures.row import Column, Difference, End, Measured, Obse
 from pytest_crucible.measures.statistic import Statistic
 from pytest_crucible.measures.table import STATISTICS, comparison_row
 from pytest_crucible.measures.values import numeric as numeric
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Contrast, Measure, MetricFacts, Plan
 from pytest_crucible.records.datasets import By
 from pytest_crucible.stats.resampling.draws import UNSEEDED, Keys, MonteCarlo

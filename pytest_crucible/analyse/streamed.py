@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from pytest_crucible.analyse.reach import find_refuted_reaches
 from pytest_crucible.analyse.spilled_scores import SpilledScores
 from pytest_crucible.analyse.statistics import SampleAttributes, mean_of
 from pytest_crucible.measures.table import MEAN
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Analysis, BeyondReach, Comparison, Measure, MetricFacts, Plan, Target, TargetResult
 from pytest_crucible.records.statistics import known_numbers
 from pytest_crucible.stats.resampling.draws import MonteCarlo, hash_ids

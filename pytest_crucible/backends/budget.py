@@ -14,11 +14,12 @@ import struct
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import NamedTuple
 
 from pytest_crucible.backends.deadlines import paused_clock
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import HELPERS, Request
 from pytest_crucible.records.errors import Refused, SpecError, Spent
 

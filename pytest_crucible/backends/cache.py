@@ -21,11 +21,12 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Protocol
 
 from pytest_crucible.backends.deadlines import note_answer
 from pytest_crucible.backends.protocol import Backend, Wrapper
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Adapter, Emit, Event, Reply, Request
 from pytest_crucible.records.errors import Uncached
 from pytest_crucible.records.serialize import canonical

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from pytest_crucible.backends.cache import CachePolicy
 from pytest_crucible.backends.circuit_breaker import Circuits
 from pytest_crucible.backends.limiting.limiter import Limiters
 from pytest_crucible.backends.spending import Price, Spending
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Emit, Event, Request
 
 # A service reports a pause at each poll, within 45 s. Versions of Tinker's SDK before 0.38 do not report its end.

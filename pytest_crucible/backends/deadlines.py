@@ -8,11 +8,11 @@ import math
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol
 
 from pytest_crucible.backends.protocol import Backend, Remote, Wrapper, is_number, read_setting
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Adapter, Reply, Request
 from pytest_crucible.records.errors import Retryable
 

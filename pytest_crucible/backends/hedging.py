@@ -11,11 +11,11 @@ import math
 import random
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pytest_crucible.backends.limiting.limiter import Limiter, Permit
 from pytest_crucible.backends.protocol import Backend, Wrapper, is_number
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Adapter, Emit, Event, Reply, Request
 from pytest_crucible.records.errors import SpecError
 

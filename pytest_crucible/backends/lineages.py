@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_crucible.local_model.checkpoints import SAMPLER_FILE
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Lineage
 from pytest_crucible.records.serialize import from_plain, to_plain
 

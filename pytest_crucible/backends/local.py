@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
@@ -27,6 +27,7 @@ from pytest_crucible.local_model.checkpoints import Adapter, find_sampler_file, 
 from pytest_crucible.local_model.engine import PACKAGED, Engine, Sampler
 from pytest_crucible.local_model.sampling import SamplingParams, TextPieces, Token
 from pytest_crucible.local_model.tokens import render_prompt
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Ancestor, Reply, Request, TrainingResult
 from pytest_crucible.records.errors import BackendError, Refused, SpecError, describe_type
 from pytest_crucible.records.files import hash_file

@@ -7,13 +7,13 @@ import functools
 import time
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib import resources
 from typing import Any, TypeGuard
 
 from pytest_crucible.backends.budget import Account, Amount, ArmsOf, Budget, SpendLedger
 from pytest_crucible.backends.protocol import Backend, Wrapper, is_number, is_whole, validate_reply
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Adapter, Emit, Event, Reply, Request
 from pytest_crucible.records.errors import BackendError, SpecError
 

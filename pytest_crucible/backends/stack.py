@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from pytest_crucible.backends.cache import Cached
 from pytest_crucible.backends.circuit_breaker import Circuit, CircuitBreaker
@@ -33,6 +32,7 @@ from pytest_crucible.backends.protocol import (
 )
 from pytest_crucible.backends.retried import Retried, read_retries
 from pytest_crucible.backends.spending import Metered, Price
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Adapter, Reply, Request
 from pytest_crucible.records.errors import SpecError
 

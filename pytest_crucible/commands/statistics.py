@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import click
 
 from pytest_crucible.analyse.run_statistics import aa_tests, pair_variabilities
 from pytest_crucible.commands.options import WithPages, json_option, print_result, run_argument, store_option
 from pytest_crucible.plan.power import ASSUMED, samples_to_detect, samples_to_prove
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import AATest, Analysis, PairVariability
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.report.printable import aligned_lines

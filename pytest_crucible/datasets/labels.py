@@ -12,11 +12,12 @@ import json
 import re
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pytest_crucible.datasets.packed import pack_if_many
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import SpecError, describe_type, suggest
 from pytest_crucible.records.row_files import records

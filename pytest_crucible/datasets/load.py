@@ -10,13 +10,13 @@ import math
 import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from pytest_crucible.datasets.indexed import IndexedSamples, RowIndex, index_of
 from pytest_crucible.datasets.packed import MANY, pack_if_many
 from pytest_crucible.datasets.selection import draw
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Dataset, Sample
 from pytest_crucible.records.errors import DatasetError, closest_name, describe_type
 from pytest_crucible.records.row_files import FORMATS, Format, ending, format_of

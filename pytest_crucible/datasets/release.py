@@ -10,10 +10,11 @@ import sys
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import IO, Any
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Origin, Sample
 from pytest_crucible.records.errors import DatasetError
 

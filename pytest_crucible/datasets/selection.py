@@ -8,10 +8,10 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pytest_crucible.datasets.packed import pack_if_many
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Sample, Selection
 from pytest_crucible.records.errors import DatasetError, suggest
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.datasets.release import Row
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import DatasetError
 from pytest_crucible.records.serialize import canonical

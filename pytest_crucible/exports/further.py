@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from pytest_crucible.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,10 +6,11 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Protocol
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Arm, Estimate, MetricFacts, Plan, Run, Sample, Value
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import takewhile
 from typing import Any
@@ -21,6 +21,7 @@ from pytest_crucible.importers.results import (
     mostly_numbers,
     split_values,
 )
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import MetricFacts, Reply, Value
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.stats.number_format import quantity

@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import groupby, islice
 from operator import itemgetter
@@ -21,6 +21,7 @@ from pytest_crucible.importers.packed_rows import PackedRows, Packing, PlainRows
 from pytest_crucible.importers.results import NoSampleScoresError, ParsedFile, Results, Row, Source
 from pytest_crucible.importers.second_half import pack_lines
 from pytest_crucible.importers.sources import open_source
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import MetricFacts, Reply
 from pytest_crucible.records.errors import SpecError
 

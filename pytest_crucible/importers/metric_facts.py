@@ -7,13 +7,14 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from importlib.resources import files
 from typing import TypeVar
 
 from pytest_crucible.importers.packed_rows import RowColumns, map_rows
 from pytest_crucible.importers.results import Results
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Direction, Kind, MetricFacts, Value
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.measures import check_reach

@@ -9,12 +9,13 @@ import sys
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from hashlib import blake2b
 from typing import Any, overload
 
 from pytest_crucible.importers.large_files import LARGE_ROWS, are_distinct
 from pytest_crucible.importers.results import Row
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Value
 from pytest_crucible.records.serialize import canonical, pick
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from pytest_crucible.importers.large_files import ParquetRows
@@ -17,6 +16,7 @@ from pytest_crucible.importers.results import (
     number,
 )
 from pytest_crucible.importers.tables import ARMS
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Reply, Value
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import canonical

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from pytest_crucible.importers.results import (
     split_values,
 )
 from pytest_crucible.importers.tables import USUAL
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Direction, MetricFacts, Reply, Value
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import canonical

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,7 @@ from pytest_crucible.importers.generation import as_messages, finish_of
 from pytest_crucible.importers.large_files import ParquetRows, rows_of
 from pytest_crucible.importers.packed_rows import PackedRows, Packing, PlainRows, are_finite
 from pytest_crucible.importers.results import Results, Row, Source, cell_value
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import MetricFacts, Reply, Value
 from pytest_crucible.records.errors import SpecError
 

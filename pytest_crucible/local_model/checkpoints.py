@@ -17,7 +17,7 @@ import json
 import math
 import os
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +27,7 @@ from safetensors.numpy import save
 from pytest_crucible.local_model.config import Floats, Shape, Weights, check_weights
 from pytest_crucible.local_model.losses import Adam
 from pytest_crucible.local_model.model import gain_of
+from pytest_crucible.quick_dataclass import dataclass
 
 # A rank of 32 has a scale of 1.
 ALPHA = 32.0

@@ -11,13 +11,13 @@ double precision.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_crucible.local_model.config import Floats, Integers, Shape
 from pytest_crucible.local_model.model import Folded, Layer, forward, normalise, rotations
+from pytest_crucible.quick_dataclass import dataclass
 
 # Every row's attention runs in blocks of this size, so that sizes never depend on other rows.
 _BLOCK = 64

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -32,6 +32,7 @@ from pytest_crucible.local_model.model import Folded, forward
 from pytest_crucible.local_model.sampling import Sampled, SamplingParams, check_prompt, sample
 from pytest_crucible.local_model.tokens import Tokenizer
 from pytest_crucible.local_model.training import GradientResult, add_gradients, check_data, one_thread, train
+from pytest_crucible.quick_dataclass import dataclass
 
 PACKAGED = Path(__file__).parent / "base"
 # A step of 8 rows has three batches, which more threads would not end sooner (`python -m benchmarks.local_model`).

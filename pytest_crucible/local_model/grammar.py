@@ -14,11 +14,13 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from pytest_crucible.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

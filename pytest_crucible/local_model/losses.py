@@ -20,13 +20,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_crucible.local_model.config import Floats
+from pytest_crucible.quick_dataclass import dataclass
 
 Inputs: TypeAlias = Mapping[str, Floats]
 Settings: TypeAlias = Mapping[str, float | Floats]

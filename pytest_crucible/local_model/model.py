@@ -12,7 +12,7 @@ Queries are processed in blocks, and a block reads only the keys up to its own e
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import lru_cache
 from typing import TypeAlias, TypeVar
 
@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from pytest_crucible.local_model.config import Floats, Integers, Shape, Weights
+from pytest_crucible.quick_dataclass import dataclass
 
 ScalarT = TypeVar("ScalarT", bound=np.generic)
 

@@ -16,7 +16,7 @@ import secrets
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
@@ -37,6 +37,7 @@ from pytest_crucible.local_model.grammar import Constraint, Language
 from pytest_crucible.local_model.losses import NotFinite
 from pytest_crucible.local_model.model import Folded
 from pytest_crucible.local_model.tokens import Tokenizer
+from pytest_crucible.quick_dataclass import dataclass
 
 # The most rows decoded at once: their cached keys and values bound the memory.
 SLOTS = 64

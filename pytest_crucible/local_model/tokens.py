@@ -36,11 +36,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import describe_type
 
 # The pattern that splits text; `PIECES` is the same for other libraries.

@@ -12,7 +12,6 @@ import ctypes
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cache
 from threading import Lock
 from typing import TypeAlias, TypeVar
@@ -32,6 +31,7 @@ from pytest_crucible.local_model.model import (
     predict_backward,
     states_elsewhere,
 )
+from pytest_crucible.quick_dataclass import dataclass
 
 PartT = TypeVar("PartT")
 ResultT = TypeVar("ResultT")

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ from pytest_crucible.measures.row import (
     no_bounds,
     no_data,
 )
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import BoundedValue, Sample
 from pytest_crucible.records.datasets import label_number
 from pytest_crucible.stats.interval import Interval

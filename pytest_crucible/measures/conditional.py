@@ -9,12 +9,13 @@ swaps of the arms (`resampling.arm_swaps`), and by bounds (`means.ratio_differen
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from pytest_crucible.measures.row import Difference, Numbers
 from pytest_crucible.measures.values import is_tiny_mean
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.stats.arrays import Side
 from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.means.ratio_bounds import RatioArm, ratio_difference_bound, ratio_difference_p_value

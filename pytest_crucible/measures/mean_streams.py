@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from pytest_crucible.measures.row import Difference, Floats, Measured, Numbers, 
 from pytest_crucible.measures.stream_limits import refusal
 from pytest_crucible.measures.table import GEOMETRIC, STATISTICS, comparison_row
 from pytest_crucible.measures.values import numeric, without_rounding
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import BoundedValue, Contrast, Measure, MetricFacts
 from pytest_crucible.stats.arrays import round_difference
 from pytest_crucible.stats.inputs import OPEN, Arms, Kind, apply_kind, check_pairs_reach, shape_of_differences

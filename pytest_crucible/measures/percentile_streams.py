@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from pytest_crucible.measures.percentiles import (
 from pytest_crucible.measures.row import Difference, Measured, Prepared, no_bounds, no_data
 from pytest_crucible.measures.stream_limits import refusal
 from pytest_crucible.measures.table import comparison_row
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import BoundedValue, Contrast, Measure, MetricFacts
 from pytest_crucible.stats.ranks.quantiles import QuantileArm, share_correlation
 from pytest_crucible.stats.streams.orders import OrderStream

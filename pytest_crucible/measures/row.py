@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import BoundedValue, EffectSize, Kind, Measure, MetricFacts
 from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.resampling.draws import UNSEEDED, Keys, MonteCarlo

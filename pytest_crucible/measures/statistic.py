@@ -6,10 +6,10 @@ Without numpy: each session reads the table to check its targets, and computes n
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import BoundedValue, Measure, MetricFacts, Sample
 
 if TYPE_CHECKING:

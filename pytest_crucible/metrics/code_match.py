@@ -18,10 +18,10 @@ import textwrap
 import tokenize
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from pytest_crucible.metrics.definition import NotApplicable, metric
 from pytest_crucible.metrics.text import NO_EXPECTED, expected_answers
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Reply, Sample
 from pytest_crucible.records.reasoning import answer_span
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.metrics.definition import Metric, NotApplicable, metric
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Reply, Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.stats.interval import Interval, NotEnoughData

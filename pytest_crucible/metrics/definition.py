@@ -8,9 +8,10 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, get_args, overload
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Applies, Direction, Kind, MetricFacts, Reply, Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.measures import check_amount, check_reach

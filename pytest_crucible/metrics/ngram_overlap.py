@@ -7,7 +7,6 @@ expected answer has letters that are not Latin, and BLEU separates the character
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from typing import Any, Literal
@@ -15,6 +14,7 @@ from typing import Any, Literal
 from pytest_crucible.metrics.definition import NotApplicable, metric
 from pytest_crucible.metrics.scripts import is_latin, separate_characters, split_words
 from pytest_crucible.metrics.text import NO_EXPECTED, expected_answers
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Reply, Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.stats.interval import Interval

@@ -7,9 +7,9 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Arm, Plan, Unit
 from pytest_crucible.records.errors import SpecError
 

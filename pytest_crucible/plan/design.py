@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.measures.table import (
@@ -16,6 +16,7 @@ from pytest_crucible.measures.table import (
     target_problem,
 )
 from pytest_crucible.plan.variants import VariantNames, term_hint, term_metric, variant_terms
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import (
     Arm,
     Contrast,

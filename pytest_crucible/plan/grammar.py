@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NoReturn, TypeVar, cast
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Relation
 from pytest_crucible.records.datasets import By, Field, shortest
 from pytest_crucible.records.errors import SpecError

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, NamedTuple, TypeVar
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.outcomes import Place
 
 TextKey = str | bytes | None

@@ -19,8 +19,10 @@ import json
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Literal
+
+from pytest_crucible.quick_dataclass import dataclass
 
 
 class _Unchanged(enum.Enum):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.datasets import Sample
 from pytest_crucible.records.measures import Value
 from pytest_crucible.records.reasoning import answer_text

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from pytest_crucible.features import load_rows
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.arms import Arm
 from pytest_crucible.records.datasets import Origin, PlannedVariant, Selection
 from pytest_crucible.records.measures import Contrast, MetricFacts, Purpose, Target, VariantTerm

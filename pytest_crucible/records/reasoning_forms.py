@@ -7,8 +7,9 @@ docs/reference/metrics.md.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cached_property
+
+from pytest_crucible.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.measures import State
 from pytest_crucible.records.plan import Plan
 from pytest_crucible.records.statistics import Comparison, Estimate, TargetResult

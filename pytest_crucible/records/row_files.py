@@ -11,10 +11,10 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import DatasetError, describe_json_type
 from pytest_crucible.records.serialize import TooDeep, parse
 from pytest_crucible.records.views import has_guarded_cells, unguard_cell

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import TYPE_CHECKING, Any
+
+from pytest_crucible.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from pytest_crucible.records.measures import Reasoning

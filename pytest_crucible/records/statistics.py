@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
 from pytest_crucible.features import load_rows
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.measures import Contrast, MetricFacts, Target
 from pytest_crucible.stats.interval import Interval
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.outcomes import STOP, Unit
 from pytest_crucible.records.usage import JUDGE
 

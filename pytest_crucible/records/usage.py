@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.stats.interval import Interval
 
 # The name of the event with the amounts spent so far.

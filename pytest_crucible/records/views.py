@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.measures import State
 from pytest_crucible.stats.interval import Interval
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Conversation, StoredCall
 from pytest_crucible.records.reasoning import answer_text
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Chart, Comparison, Row, Run, State, experiment_name
 from pytest_crucible.records.views import Curve, Curves, LineChart
 from pytest_crucible.report.printable import printable

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Analysis, Comparison, Run, Table, Verdict, experiment_name
 from pytest_crucible.report.printable import AN_ID, aligned_lines, printable, printable_cell
 from pytest_crucible.report.sections import (

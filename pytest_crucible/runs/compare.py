@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pytest_crucible import gate
 from pytest_crucible.analyse.analysis import AnalysisInputs, metric_facts, uses_expected, uses_fields
@@ -13,6 +13,7 @@ from pytest_crucible.plan.design import check_fields, check_repeats, expand_slic
 from pytest_crucible.plan.fingerprint import differences
 from pytest_crucible.plan.targets import contrast_of_unnamed, with_declarations
 from pytest_crucible.plan.variants import VariantNames, variant_terms
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import ArmOutcomes, Contrast, MetricFacts, Plan, PromptForm, Run, VariantGroup, VariantTerm
 from pytest_crucible.records.datasets import SAME_ANSWER
 from pytest_crucible.records.errors import SpecError, suggest

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Sample
 from pytest_crucible.records.calls import CallColumns, ReplyColumns, move_rows
 from pytest_crucible.records.outcomes import Place

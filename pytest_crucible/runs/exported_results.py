@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 
 from pytest_crucible.analyse.analysis import AnalysisInputs, metric_facts
 from pytest_crucible.analyse.scores import Floats, scores_by_repeat
 from pytest_crucible.exports.results import ArmResults, RunResults, SampleResult
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Analysis, ArmReply, MetricFacts, Run, Sample, Value, experiment_names
 from pytest_crucible.runs.evaluate import analysis_inputs
 from pytest_crucible.runs.load_run import load_run

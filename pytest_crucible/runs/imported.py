@@ -7,7 +7,7 @@ import hashlib
 import secrets
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from pytest_crucible.plan.design import (
     without_unfounded_claim,
 )
 from pytest_crucible.plan.targets import contrast_of_unnamed, with_declarations, with_last_metrics
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import (
     Arm,
     Contrast,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import eq
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from pytest_crucible.datasets.named import NamedSamples
 from pytest_crucible.importers.packed_rows import ABSENT, RowColumns
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import ArmOutcomes, Lost, OutcomeCounts, Plan, Sample, Unit, Value
 from pytest_crucible.runs.imported_tasks import Task
 from pytest_crucible.store.arm_outlines import ArmOutline

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import chain, combinations, repeat
 from pathlib import Path
 from typing import Any
 
 from pytest_crucible.importers.packed_rows import PackedRows, RowColumns, RowHashes, map_rows
 from pytest_crucible.importers.results import Call, ImportedFile, Results, Row
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.stats.number_format import quantity
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +12,7 @@ from pytest_crucible.analyse.adjusted_analyses import hold_for_all_members
 from pytest_crucible.analyse.analysis import AnalysisInputs, failure_text
 from pytest_crucible.analyse.scores import mark_outside
 from pytest_crucible.features.row import Placed
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Analysis, ArmOutcomes, Lost, MetricFacts, ScoreColumns, Unit
 from pytest_crucible.records.datasets import applies
 from pytest_crucible.sections import Section

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 from typing import Protocol
 
@@ -16,6 +16,7 @@ from pytest_crucible.analyse.analysis import AnalysisInputs, uses_expected, uses
 from pytest_crucible.analyse.scores import mark_inapplicable
 from pytest_crucible.analyse.stopping import answered_by_arm, skip_samples
 from pytest_crucible.plan.arms import complete_length, look_order
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import ArmOutcomes, Draws, Lost, Observation, Outcome, Plan, Sample, ScoreColumns, Unit
 from pytest_crucible.records.outcomes import Place, move_units
 

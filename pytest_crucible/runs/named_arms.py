@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias, cast, get_args
 
 from pytest_crucible.plan.targets import parse_contrast
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Contrast, Run
 from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.records.measures import Direction

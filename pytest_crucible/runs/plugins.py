@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import inspect
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ import pluggy
 
 from pytest_crucible import builtin, hookspecs
 from pytest_crucible.features import register_features
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.object_reference import load_object
 

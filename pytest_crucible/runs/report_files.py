@@ -6,9 +6,9 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Run
 from pytest_crucible.records.errors import SpecError, closest_name
 from pytest_crucible.records.object_reference import load_object

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from pytest_crucible.analyse.analysis import AnalysisInputs
 from pytest_crucible.analyse.stopping import answered_by_arm
 from pytest_crucible.plan.arms import complete_length, look_order
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Plan
 from pytest_crucible.runs.plugins import Extensions
 from pytest_crucible.store.experiments import StoredExperiment

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import ColumnKind, Comparison, ExportTable, Run
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import pick

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 from pytest_crucible.analyse.analysis import AnalysisInputs, clusters_of, metric_facts
 from pytest_crucible.analyse.run_statistics import RunScores, trend
 from pytest_crucible.analyse.scores import scores
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import MetricFacts, RunSummary, TrendPoint
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.runs.evaluate import stored_inputs

@@ -10,9 +10,10 @@ import contextvars
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from pytest_crucible.backends.deadlines import SampleSlot, set_slot
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import CUT_SHORT, Outcome, Unit
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.outcomes import copy_rows

@@ -12,9 +12,9 @@ import signal
 import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.sandbox.confinement import (
     PR_SET_NO_NEW_PRIVS,
     PR_SET_PDEATHSIG,

@@ -10,8 +10,9 @@ import struct
 import sys
 import sysconfig
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
+
+from pytest_crucible.quick_dataclass import dataclass
 
 # From this number on all machines agree, and programs can do without the calls: io_uring, clone3, pidfd_*, mounts.
 FIRST_OF_2019 = 424

@@ -13,11 +13,12 @@ import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.sandbox.messages import receive_message, send_message
 
 VARIABLE = "CRUCIBLE_RUN_CODE"

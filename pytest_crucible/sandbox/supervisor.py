@@ -18,9 +18,10 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NoReturn
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.sandbox.child_process import GONE, Place, run_code, run_program, run_tests
 from pytest_crucible.sandbox.confinement import (
     PR_GET_NO_NEW_PRIVS,

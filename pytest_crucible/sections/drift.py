@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from pytest_crucible.analyse.comparisons import compare_means
 from pytest_crucible.analyse.pool import realign
 from pytest_crucible.analyse.scores import scores
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import ArmOutcomes, Claim, Comparison, Contrast, Note, View
 from pytest_crucible.records.serialize import pick
 from pytest_crucible.records.statistics import interval_ends

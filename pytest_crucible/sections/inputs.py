@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_crucible.analyse.analysis import AnalysisInputs, ScoreTable
 from pytest_crucible.analyse.scores import Scores
 from pytest_crucible.analyse.statistics import Clusters
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import (
     ArmEvents,
     ArmOutcomes,

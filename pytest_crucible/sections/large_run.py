@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Claim, Note, View
 from pytest_crucible.sections.inputs import SectionInputs, no_claims
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from pytest_crucible.analyse.analysis import main_metric
 from pytest_crucible.analyse.scores import Flags, Floats, Scores
 from pytest_crucible.analyse.statistics import estimate_values, mean_of
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Claim, MetricFacts, Row, Table, View
 from pytest_crucible.records.datasets import short_name
 from pytest_crucible.records.serialize import pick

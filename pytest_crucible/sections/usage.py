@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible import stats
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import (
     HELPERS,
     ArmEvents,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import numpy as np
 
 from pytest_crucible.analyse.analysis import main_metric
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Claim, Excerpt, View
 from pytest_crucible.records.datasets import question_text
 from pytest_crucible.records.reasoning import fold_reasoning

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.backends.protocol import find_innermost
 from pytest_crucible.metrics.models.scorers import set_current_reply
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import MetricFacts, Observation, Outcome, Reply, Sample, Unit, Value
 from pytest_crucible.records.errors import BackendError, StoreError
 from pytest_crucible.sample.engine import Deadline, ask_before, cut_off_by

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from pytest_crucible.datasets.strategies import StrategySamples
 from pytest_crucible.features import feature_of, left_out_sentence
 from pytest_crucible.metrics import Metric
 from pytest_crucible.metrics.definition import as_metric
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Dataset, MetricFacts, Origin, Sample, Selection
 from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.records.object_reference import load_object

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from pytest_crucible.backends.circuit_breaker import note_earlier_answers
 from pytest_crucible.backends.limiting.history import explain_load
 from pytest_crucible.metrics.models.scorers import scorer_reports, set_current_reply
 from pytest_crucible.plan.arms import ListedUnits, OpenUnits
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Lost, Observation, Outcome, Reply, Sample, Unit
 from pytest_crucible.records.errors import CrucibleError, StoreError, UnsuitableMetric
 from pytest_crucible.report.printable import AN_ID, printable

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 import pytest
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Plan
 from pytest_crucible.session.markers import is_experiment, takes_fixture
 

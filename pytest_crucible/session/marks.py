@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from pytest_crucible.features import all_features, left_out_sentence, owner_of
 from pytest_crucible.metrics.definition import declared_facts
 from pytest_crucible.options import features_of
 from pytest_crucible.plan.targets import is_sequence, parse_contrast, parse_target
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Contrast, MetricFacts, Purpose, Target
 from pytest_crucible.records.errors import SpecError, closest_name, suggest
 from pytest_crucible.session.markers import JUDGING, is_judged

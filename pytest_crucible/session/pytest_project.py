@@ -7,7 +7,6 @@ import io
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -15,6 +14,7 @@ import pytest
 
 from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.backends.context import BackendContext
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import CrucibleError, SpecError
 from pytest_crucible.session.adapter_context import adapter_context

@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, ExitStack
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -21,6 +20,7 @@ from pytest_crucible.backends.limiting.control import Control, LimiterState
 from pytest_crucible.backends.limiting.limiter import Limiters, Workers
 from pytest_crucible.backends.protocol import Backend, Closeable
 from pytest_crucible.backends.spending import Prices, Spending
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import BUDGET, BudgetSpent, Emit, Event
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.records.files import runtime_folder

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from pytest_crucible.plan.fingerprint import differences
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Arm, ArmOutcomes, Plan, Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.files import git_commit

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import pytest
 
 from pytest_crucible.features import owner_of_name, register_features
 from pytest_crucible.options import check_options
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.settings import Settings
 

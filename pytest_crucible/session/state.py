@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
 
 import pytest
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.sample.engine import Deadline
 from pytest_crucible.session.collect import ExperimentCollection

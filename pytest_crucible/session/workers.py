@@ -9,11 +9,12 @@ import contextlib
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import pytest
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.session.failures import ExpectedFailure
 from pytest_crucible.session.interruptions import raise_in_main_thread
 

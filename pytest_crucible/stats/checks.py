@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.stats.arrays import Array, Codes, Labels, Range, check_share, cluster_codes, finite, is_constant
 from pytest_crucible.stats.comparing import apply_method, choose_row
 from pytest_crucible.stats.distributions import normal_cdf

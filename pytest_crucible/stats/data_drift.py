@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import chdtrc
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.stats.interval import NotEnoughData
 
 Test = Literal[

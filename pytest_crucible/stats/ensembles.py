@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtrit
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.stats.arrays import Array, Codes, Labels, check_share, cluster_totals, paired_arrays
 from pytest_crucible.stats.estimating import estimate
 from pytest_crucible.stats.interval import Interval, NotEnoughData

@@ -8,10 +8,11 @@ once, as that of `math.fsum` (Shewchuk 1997, Discrete Comput. Geom. 18:305).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
+from pytest_crucible.quick_dataclass import dataclass
 
 Array = npt.NDArray[np.float64]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.stats.arrays import Alternative
 from pytest_crucible.stats.inputs import Kind
 from pytest_crucible.stats.interval import Interval

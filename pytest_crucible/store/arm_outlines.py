@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import CUT_SHORT, LostReason, Plan
 from pytest_crucible.store.database import Connection
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.store import schema
 from pytest_crucible.store.part_manifest import PARTS
 from pytest_crucible.store.part_moves import PART_BYTES

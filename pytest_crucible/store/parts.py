@@ -11,11 +11,12 @@ import os
 import re
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import SpecError, StoreError
 from pytest_crucible.store.row_batches import arrow_type
 from pytest_crucible.store.spill_file import written_tables

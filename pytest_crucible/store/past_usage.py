@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import HELPERS
 from pytest_crucible.store.runs import RunStore
 

@@ -7,10 +7,10 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.redaction import redact
 from pytest_crucible.store import schema
 from pytest_crucible.store.database import Connection, from_json, json_part

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Lost
 from pytest_crucible.store.database import Connection
 from pytest_crucible.store.scanned_rows import ANSWERED, FAILED, SKIPPED

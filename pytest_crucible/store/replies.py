@@ -13,10 +13,10 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from pytest_crucible.backends.cache import CachedReply, KnownAdapter
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Reply
 from pytest_crucible.records.serialize import from_plain, pick, texts_in, to_plain
 from pytest_crucible.store.database import BATCH_SIZE, from_json

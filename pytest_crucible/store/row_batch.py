@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import itemgetter
 from typing import Any
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Event, Lost, Observation, Outcome
 from pytest_crucible.records.outcomes import copy_rows
 from pytest_crucible.store import schema

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.store.table import Table
 
 

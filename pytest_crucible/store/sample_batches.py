@@ -10,7 +10,6 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import Any, Protocol
@@ -18,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import ArmOutcomes, OutcomeCounts, Plan, PlannedVariant, ScoreColumns
 from pytest_crucible.store.arm_outlines import ArmOutline, read_outline
 from pytest_crucible.store.database import Connection, from_json

@@ -8,11 +8,12 @@ import threading
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import isnan, nan
 from operator import itemgetter
 from typing import Any
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import BUDGET, ArmEvents, ArmOutcomes, EventCount, Failure, ScoreColumns
 from pytest_crucible.store import schema
 from pytest_crucible.store.table import Table

@@ -9,9 +9,10 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import SpecError, suggest
 
 # Parts of a token's length; shorter ones are words such as `hooks`, and letters alone are names.

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib.metadata import version
 from typing import Any
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Event
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.telemetry.attributes import (

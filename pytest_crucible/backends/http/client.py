@@ -14,7 +14,6 @@ import ssl
 import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Mapping
-from dataclasses import dataclass
 from urllib.parse import quote, unquote, urlsplit
 
 from pytest_crucible.backends.http.connection import (
@@ -25,6 +24,7 @@ from pytest_crucible.backends.http.connection import (
     Watch,
     connection_error,
 )
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import Refused, Retryable, SpecError
 
 _PORTS = {"http": 80, "https": 443}

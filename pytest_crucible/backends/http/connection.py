@@ -9,12 +9,12 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, cast
 
 import httptools
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import BackendError, Refused, Retryable, SpecError
 
 

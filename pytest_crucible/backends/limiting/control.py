@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 
 from pytest_crucible.backends.limiting.rate import ROUNDING, CubicLimit, Pacing
 from pytest_crucible.backends.protocol import is_number, is_whole
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Adapter, Reply
 from pytest_crucible.records.errors import REFUSALS, BackendError, Retryable, SpecError
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from pytest_crucible.backends.limiting.control import Control, Sent
+from pytest_crucible.quick_dataclass import dataclass
 
 # Requests that are remembered one by one; of older ones only their counts.
 REMEMBERED = 256

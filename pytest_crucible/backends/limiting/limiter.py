@@ -7,7 +7,6 @@ import hashlib
 import math
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from pytest_crucible.backends.deadlines import paused_clock
@@ -21,6 +20,7 @@ from pytest_crucible.backends.limiting.history import (
     total_load,
 )
 from pytest_crucible.backends.protocol import Backend, Wrapper
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Emit, Event, Reply, Request
 from pytest_crucible.records.errors import REFUSALS, Retryable
 from pytest_crucible.records.files import runtime_folder

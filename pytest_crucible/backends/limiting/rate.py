@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from pytest_crucible.quick_dataclass import dataclass
 
 # Steepness of the growth beyond the last limit: at twice the plateau the limit is 6 % higher.
 RISE = 0.06

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from pytest_crucible.backends.openai.backend import OpenAIBackend, list_models, open_openai
 from pytest_crucible.backends.openai.settings import Settings, read_settings
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Adapter, Reply, Request
 from pytest_crucible.records.errors import BackendError, Refused, SpecError, closest_name
 

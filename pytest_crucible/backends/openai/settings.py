@@ -8,7 +8,7 @@ import os
 import re
 import string
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import parse_qsl, urlsplit
@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 from pytest_crucible.backends.http import TRANSPORTS
 from pytest_crucible.backends.http.client import Address, is_loopback, parse_address
 from pytest_crucible.backends.protocol import is_number, read_reply_limit, read_stops
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.records.redaction import hider

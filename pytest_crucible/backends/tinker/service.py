@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -19,6 +19,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from pytest_crucible.backends.http.client import is_loopback
 from pytest_crucible.backends.tinker.health import error_text, is_lost
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import BackendError, CrucibleError, Refused, ServiceLost, SpecError
 
 HOSTED_URL = "https://tinker.thinkingmachines.dev/services/tinker-prod"

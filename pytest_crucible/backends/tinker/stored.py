@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from pytest_crucible.backends.tinker.service import CHECKPOINT, Service
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import ServiceLost, SpecError
 
 RENDERER = "renderer_name"

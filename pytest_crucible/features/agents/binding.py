@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
@@ -22,6 +22,7 @@ from pytest_crucible.features.agents.server import EndpointServer, Seat
 from pytest_crucible.features.agents.session_lines import show_line
 from pytest_crucible.features.agents.tools import Journal, Recordings
 from pytest_crucible.features.agents.unit_calls import UnitCalls
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.sample.loop import BackgroundLoop
 from pytest_crucible.session.experiment import BoundUnit, ExperimentDraft, ExperimentRun

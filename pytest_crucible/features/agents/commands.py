@@ -11,10 +11,11 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Literal
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.sandbox import launcher
 from pytest_crucible.sandbox.pool import ROOT
 from pytest_crucible.sandbox.program_profile import own_files

@@ -6,10 +6,11 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Protocol
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import Refused
 from pytest_crucible.records.secret_settings import is_secret_variable
 

@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -23,6 +23,7 @@ from pytest_crucible.features.agents.commands import (
 from pytest_crucible.features.agents.environments import Host, Served, client_variables
 from pytest_crucible.features.agents.tables import agent_programs
 from pytest_crucible.features.agents.workspaces import owner_of
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import BackendError, Refused
 from pytest_crucible.sandbox.program_profile import missing_parts
 from pytest_crucible.session.experiment import BoundUnit

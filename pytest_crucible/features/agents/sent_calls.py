@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.plan import PlanValue
 from pytest_crucible.store.outcomes import variant_keys
 from pytest_crucible.store.runs import RunStore

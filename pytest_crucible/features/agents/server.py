@@ -11,7 +11,7 @@ import socket
 import time
 import uuid
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from http import HTTPStatus
 from typing import Any
 
@@ -20,6 +20,7 @@ from pytest_crucible.features.agents.dialects.dialect import ClientRequest, Dial
 from pytest_crucible.features.agents.embeddings import estimate_tokens, read_texts, write_vectors
 from pytest_crucible.features.agents.unit_calls import Ended, UnitCalls
 from pytest_crucible.local_model.server.transport import LOOPBACK, Limits, Refusal, Request, Response, Server, listen
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Reply
 from pytest_crucible.records.errors import BackendError
 from pytest_crucible.sample.loop import BackgroundLoop

@@ -12,10 +12,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
 from pytest_crucible.features.agents.tables import agent_tools
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.session.experiment import BoundUnit
 

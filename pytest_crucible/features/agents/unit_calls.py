@@ -6,10 +6,11 @@ import asyncio
 import contextvars
 import time
 from collections.abc import Callable, Collection, Coroutine, MutableMapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, TypeVar
 
 from pytest_crucible.features.agents.tables import endpoint_calls
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import JUDGE, Arm, ModelCall, Outcome, Reply
 from pytest_crucible.records.errors import BackendError, Refused
 from pytest_crucible.sample.invoke import lost_reason

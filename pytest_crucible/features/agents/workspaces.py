@@ -15,7 +15,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -25,6 +25,7 @@ import pytest
 from pytest_crucible.features.agents.commands import Command, check_words, run_command
 from pytest_crucible.features.agents.copies import copy_tree, hash_tree, remove_tree
 from pytest_crucible.features.agents.session_lines import show_line
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Outcome, Sample, Unit
 from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.records.function_source import sources

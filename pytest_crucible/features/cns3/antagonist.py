@@ -15,13 +15,14 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from pytest_crucible.features.cns3.claims import beta1
 from pytest_crucible.features.cns3.judgement import Judgement
 from pytest_crucible.metrics.definition import NotApplicable
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import SpecError
 
 Severity = Literal["LOW", "MEDIUM", "HIGH"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, get_args
 
 import numpy as np
@@ -14,6 +13,7 @@ from pytest_crucible.analyse.scores import Floats, Scores
 from pytest_crucible.analyse.statistics import Clusters
 from pytest_crucible.analyse.targets import estimate_mean
 from pytest_crucible.features.cns3.antagonist import METRIC, Flagged, Severity, from_text
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Claim, ColumnKind, Estimate, ExportTable, MetricFacts, Row, Table, View
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.sections.inputs import SectionInputs

@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 
@@ -18,6 +18,7 @@ import numpy as np
 
 from pytest_crucible.metrics.definition import NotApplicable
 from pytest_crucible.metrics.models.scorers import SimilarityScorer
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import SpecError
 
 FROZEN = Path(__file__).parent / "frozen"

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
+
+from pytest_crucible.quick_dataclass import dataclass
 
 Label = Literal["supports", "refutes", "contrasts"]
 CENTRAL = "c1"

@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Literal, TypeVar
 
@@ -21,6 +20,7 @@ from pytest_crucible.metrics.models.scorers import (
     entailment_scorer,
     similarity_scorer,
 )
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Reply, Sample
 from pytest_crucible.records.errors import describe_type
 

@@ -7,12 +7,12 @@ those that are evidence, in the order of their ids (Thinker's order is that of a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from pytest_crucible.datasets.release import OfficialFile, Release
 from pytest_crucible.features.cns3.claims import CENTRAL, Claim, Label, Relation, find_roots, render
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import DatasetError
 from pytest_crucible.records.row_files import read_rows
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import lru_cache
 
 from pytest_crucible.features.cns3.claims import CENTRAL, Claim, Relation, beta1, mentioned_ids, polarity_conflict
 from pytest_crucible.features.cns3.judgement import Gold
+from pytest_crucible.quick_dataclass import dataclass
 
 MIN_ENTAILMENT, MIN_SIMILARITY = 0.75, 0.70
 # Thinker's patterns, with possessive repetitions (\s*+): they match the same lines, in linear time.

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -21,6 +21,7 @@ from pytest_crucible.features.commits import FEATURE, is_commit
 from pytest_crucible.features.commits.environment import Builder, Interpreter, find_dependencies
 from pytest_crucible.features.commits.process import CommitProcess, Message, Start, Test, find_test, start_process
 from pytest_crucible.features.commits.repository import SHORT, Repository, find_repository
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.secret_settings import is_secret_variable
 from pytest_crucible.session.markers import is_experiment, sends_requests

@@ -7,7 +7,7 @@ import dataclasses
 import inspect
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 
 from pytest_crucible.features.commits.child_values import is_plain, with_tuples
 from pytest_crucible.features.commits.process import CommitProcess, Message, Test
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Reply, Sample
 from pytest_crucible.records.errors import BackendError
 from pytest_crucible.sample.sampler import ReplyStream, Sampler

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from pytest_crucible.features.commits.arms import with_code
 from pytest_crucible.features.commits.child_values import is_plain
 from pytest_crucible.features.commits.commits import Commits
 from pytest_crucible.features.commits.function import CommitFunction
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.session.collect import ExperimentCollection
 from pytest_crucible.session.experiment import INJECTED, Announcement, ExperimentDraft, ExperimentRun

@@ -9,10 +9,10 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_crucible.features.commits import PREFIX, is_commit
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import SpecError
 
 # A hook of git, from which tests may run, sets these: commands would use its index, and another worktree.

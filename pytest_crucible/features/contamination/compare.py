@@ -9,7 +9,7 @@ import itertools
 import json
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +34,7 @@ from pytest_crucible.features.contamination.matching import (
     answer_text,
     read_training_rows,
 )
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Dataset, Exclusion, Sample
 from pytest_crucible.records.errors import DatasetError, SpecError
 from pytest_crucible.records.files import file_lock, hash_file

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -13,6 +12,7 @@ import numpy.typing as npt
 
 from pytest_crucible.datasets.load import as_rows, file_source
 from pytest_crucible.datasets.similar import Encoded, Numbers, SimilarSets, Vocabulary, split_words
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Sample
 from pytest_crucible.records.datasets import normalise
 from pytest_crucible.records.plan import PlanValue

@@ -6,7 +6,6 @@ import asyncio
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from pytest_crucible.backends.protocol import ScoresPrompts
 from pytest_crucible.commands.options import load_dataset
 from pytest_crucible.commands.tinker import project_services
 from pytest_crucible.datasets.packed import text_of
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Adapter, Sample
 from pytest_crucible.records.errors import BackendError, DatasetError, SpecError
 from pytest_crucible.records.object_reference import import_from_here

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from pytest_crucible.commands.options import (
 from pytest_crucible.features.data_checks.answers import FEW_LABELS, run_standard
 from pytest_crucible.features.data_checks.section import check_view, count_text
 from pytest_crucible.metrics.numbers import final_number
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Sample
 from pytest_crucible.records.datasets import normalise
 from pytest_crucible.records.reasoning import answer_text

@@ -7,7 +7,7 @@ import math
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from pytest_crucible.datasets.columns import Column
 from pytest_crucible.datasets.columns import Table as SampleTable
 from pytest_crucible.features.data_checks.texts import is_clean
 from pytest_crucible.features.data_checks.values import read_time
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Note, Row, Sample, Statement, Table, View
 from pytest_crucible.records.datasets import normalise
 from pytest_crucible.stats.number_format import quantity

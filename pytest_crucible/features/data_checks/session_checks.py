@@ -8,7 +8,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -28,6 +28,7 @@ from pytest_crucible.datasets.check import (
 )
 from pytest_crucible.features import left_out_sentence, load_rows
 from pytest_crucible.features.data_checks.section import RESULTS
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Dataset, Sample
 from pytest_crucible.records.datasets import CheckResult
 from pytest_crucible.records.errors import SpecError

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from functools import partial
 from typing import Any
 
@@ -26,6 +26,7 @@ from pytest_crucible.features.ensembles.votes import (
     user_vote,
 )
 from pytest_crucible.metrics.normalisers import NORMALISERS, Normaliser
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Emit, Event, Reply, Request
 from pytest_crucible.records.errors import BackendError, Refused, SpecError, Spent, Uncached, describe_type
 from pytest_crucible.records.function_source import sources

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,7 @@ from pytest_crucible import stats
 from pytest_crucible.analyse.scores import Floats, scores_by_repeat
 from pytest_crucible.metrics.definition import Metric, NotApplicable
 from pytest_crucible.metrics.models.scorers import current_reply, reset_scored_reply, set_scored_reply
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import (
     Arm,
     ArmOutcomes,

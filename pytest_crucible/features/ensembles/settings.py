@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 from pytest_crucible.features.ensembles.votes import TIES, VOTES
 from pytest_crucible.metrics.normalisers import NORMALISERS
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.records.object_reference import import_function

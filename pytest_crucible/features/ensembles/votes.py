@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Reply, Request
 from pytest_crucible.records.errors import BackendError, Refused
 

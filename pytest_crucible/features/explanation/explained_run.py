@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from pytest_crucible.features.explanation.results import arm_scores, numeric_met
 from pytest_crucible.features.explanation.segments import FindPlaces, Prompt, find_finder, split_prompt
 from pytest_crucible.features.explanation.versions import VersionEdit
 from pytest_crucible.plan.variants import plan_variant
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Outcome, Twin, Unit, Variant
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import to_plain

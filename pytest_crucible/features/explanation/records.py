@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from pytest_crucible.features.explanation.segments import Segment
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.stats.attribution.sets import SetPlan
 
 VARIANT = "parts left out"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from pytest_crucible.analyse.analysis import AnalysisInputs
 from pytest_crucible.features.explanation.records import VARIANT, Explanation, subject_of
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import CUT_SHORT, ArmOutcomes, MetricFacts
 from pytest_crucible.records.outcomes import skip_units
 from pytest_crucible.records.serialize import from_plain

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pytest_crucible.features.explanation.records import VARIANT, Explanation, subject_of
@@ -11,6 +10,7 @@ from pytest_crucible.features.explanation.results import MetricResult, arm_score
 from pytest_crucible.features.explanation.shaded_prompt import shaded_prompts
 from pytest_crucible.features.explanation.tables import metric_tables
 from pytest_crucible.features.explanation.versions_table import document_of, versions_table
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Claim, View
 from pytest_crucible.records.serialize import from_plain
 from pytest_crucible.sections.inputs import SectionInputs, no_claims

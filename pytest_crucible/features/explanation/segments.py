@@ -6,11 +6,11 @@ import importlib.util
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import SpecError, describe_type
 
 Place = tuple[int, int, int]

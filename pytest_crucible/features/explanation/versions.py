@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pytest_crucible.features.explanation.segments import Prompt, Segment, read_messages
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import ModelCall
 from pytest_crucible.records.errors import BackendError
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from pytest_crucible import stats
@@ -14,6 +13,7 @@ from pytest_crucible.analyse.scores import Scores
 from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric, mean_of, row_of, scored_samples
 from pytest_crucible.measures.row import Numbers
 from pytest_crucible.measures.table import comparison_row
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import FACTORS, Measure, MetricFacts, Plan
 from pytest_crucible.stats.interval import NotEnoughData
 

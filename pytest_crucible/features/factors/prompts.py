@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_crucible.adapters.opened_arm import PROMPT, OpenedArm, answering_arms, could_name_file, names_file
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import PromptForm
 from pytest_crucible.records.errors import SpecError, closest_name
 from pytest_crucible.session.experiment import BoundUnit, ExperimentDraft

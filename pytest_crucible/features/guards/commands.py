@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from pytest_crucible.datasets import load_file
 from pytest_crucible.features.guards.guard import Guard, GuardSettings
 from pytest_crucible.features.guards.metrics import read_expected
 from pytest_crucible.features.guards.project_guards import Guards
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Sample
 from pytest_crucible.records.datasets import label_number
 from pytest_crucible.records.errors import SpecError, closest_name

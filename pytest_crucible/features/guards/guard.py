@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import BackendError, CrucibleError, SpecError, suggest
 from pytest_crucible.records.outcomes import Detection, Span
 

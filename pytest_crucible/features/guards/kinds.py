@@ -13,7 +13,6 @@ import logging
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, get_args
@@ -21,6 +20,7 @@ from typing import Any, get_args
 from pytest_crucible.features.guards.guard import GuardContext, GuardSettings, ScoredText, Scorer
 from pytest_crucible.metrics.models.scorers import DATA, Judge, NoVerdict, closing_lines, read_verdict, wrap_in_tags
 from pytest_crucible.metrics.models.weights import digest, find_directory, missing_extra
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import BackendError, SpecError, suggest
 from pytest_crucible.records.function_source import sources
 from pytest_crucible.records.object_reference import import_function

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from pytest_crucible.backends.protocol import Backend, KnowsItsSamples, Wrapper
 from pytest_crucible.features.guards.guard import Guard
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Reply, Request
 from pytest_crucible.records.outcomes import BLOCKED, Detection
 

@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_crucible.features.guards.guard import Redaction
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import NoTwin
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.outcomes import Span

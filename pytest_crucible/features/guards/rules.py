@@ -8,7 +8,7 @@ import itertools
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import resources
 from typing import Any, NamedTuple
 
@@ -27,6 +27,7 @@ from pytest_crucible.features.guards.patterns import (
     list_words,
     read_needs,
 )
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import BackendError, SpecError
 from pytest_crucible.records.outcomes import Span
 

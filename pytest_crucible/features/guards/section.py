@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from pytest_crucible.analyse.statistics import estimate_values, mean_of
 from pytest_crucible.measures.row import Clusters, Flags, Floats, Measured
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Claim, Measure, Note, Row, Table, View
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.records.views import Curve, Curves

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from pytest_crucible.datasets.load import FIELDS, file_source
 from pytest_crucible.metrics.numbers import final_number
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import DatasetError
 
 # Names of fields in public datasets, the likeliest first.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from pytest_crucible.backends.openai.settings import DEFAULT_KEY
 from pytest_crucible.importers.results import ImportedFile, Results, Row
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
 

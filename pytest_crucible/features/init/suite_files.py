@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from pytest_crucible.features.init.data_file import ChosenMetric, SuiteData
 from pytest_crucible.features.init.reply_sources import ReplySource
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import SpecError
 
 ADAPTERS, TEST, WORKFLOW = "crucible.toml", "test_first.py", ".github/workflows/evals.yml"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from pytest_crucible.datasets.labels import Label, ReplyKey, hash_reply, read_labels, split_person
 from pytest_crucible.metrics.models.scorers import current_reply
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Reply, Sample
 from pytest_crucible.records.errors import SpecError
 

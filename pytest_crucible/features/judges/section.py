@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pytest_crucible import stats
 from pytest_crucible.metrics.models.votes import is_tied
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import (
     HUMAN,
     ORDERS,

@@ -6,7 +6,7 @@ Observations and replies are groups with counts: a million of them are a few nod
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from pytest_crucible.features.provenance.graph import Graph
@@ -23,6 +23,7 @@ from pytest_crucible.features.provenance.reply_nodes import (
 from pytest_crucible.features.provenance.verdict_facts import VerdictFacts
 from pytest_crucible.features.provenance.verdict_finding import finding
 from pytest_crucible.features.provenance.verdict_lines import fragility_text, influence_text
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Analysis, Comparison, Contrast, Plan, Run, Target, Verdict
 from pytest_crucible.records.serialize import pick, to_plain
 from pytest_crucible.records.statistics import interval_ends, known_numbers

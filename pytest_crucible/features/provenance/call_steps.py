@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pytest_crucible.features.provenance.event_steps import StoredEvent
 from pytest_crucible.features.provenance.timeline import Step, StepKind
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import JUDGE, Conversation, StoredCall
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.reply_facts import ReplyRow

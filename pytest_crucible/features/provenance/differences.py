@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pytest_crucible.features.provenance.decisions import Decision
 from pytest_crucible.features.provenance.load_decisions import Chain, load_decisions, refuse_unknown
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.store.runs import RunStore
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pytest_crucible.features.provenance.timeline import Step, StepKind
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import HELPERS
 from pytest_crucible.store.database import from_json
 from pytest_crucible.store.runs import RunStore

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from pytest_crucible.features.provenance.graph import Graph, Node, NodeKind, Relation, RelationKind
+from pytest_crucible.quick_dataclass import dataclass
 
 
 @dataclass

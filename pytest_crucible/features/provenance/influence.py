@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +13,7 @@ from pytest_crucible.features.provenance.movable import is_counted, movable_answ
 from pytest_crucible.features.provenance.verdict_facts import Influence, SampleWeight
 from pytest_crucible.features.provenance.what_if import Question
 from pytest_crucible.gate.decide import Decision
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Contrast, Target
 
 _MEANS = ("mean", "rate", "count", "pass^", "pass@")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from pytest_crucible.features.provenance.decisions import Decision
+from pytest_crucible.quick_dataclass import dataclass
 
 Group = Literal["reasoning", "training", "metrics", "checkpoint", "deployment", "reinforcement", "stage"]
 

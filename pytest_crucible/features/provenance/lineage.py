@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Ancestor, Arm
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +12,7 @@ from pytest_crucible.analyse.statistics import ScoredMetric, row_of
 from pytest_crucible.features.provenance.what_if import Answers, Question, single_scores
 from pytest_crucible.measures.means import RELATIONS
 from pytest_crucible.measures.values import numeric
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import BoundedValue, Contrast, Measure, MetricFacts, Target
 
 Places = npt.NDArray[np.int64]

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
 from pytest_crucible.features.provenance import kinds
 from pytest_crucible.features.provenance.quoted import quoted_spans
+from pytest_crucible.quick_dataclass import dataclass
 
 _ATTRIBUTES = r"(\s[^<>]*+|/)?"
 # The last two are tags of an earlier form of these events: they are read over.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -13,6 +12,7 @@ from pytest_crucible.analyse.slices import is_by_twin
 from pytest_crucible.features.provenance.what_if import Question
 from pytest_crucible.gate import decide_with_others
 from pytest_crucible.gate.decide import withheld_reason
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Analysis, Comparison, Run, TargetResult, Verdict
 from pytest_crucible.runs.evaluate import load_inputs
 from pytest_crucible.store.runs import RunStore

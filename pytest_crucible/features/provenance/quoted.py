@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
+
+from pytest_crucible.quick_dataclass import dataclass
 
 _BLOCK = re.compile(r"\n {0,3}(?:(?P<fence>`{3,}+(?=[^`\n]*+(?:\n|\Z))|~{3,}+)|>)")
 _BACKTICKS = re.compile(r"`++")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pytest_crucible.features.provenance.graph_draft import GraphDraft
 from pytest_crucible.features.provenance.made_from import add_adapter, add_commit_of_run, add_imported_files, add_suite
 from pytest_crucible.features.provenance.reply_origins import ReplyOrigin, judge_origins, reply_origins
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Arm, Plan, Run
 from pytest_crucible.records.serialize import pick
 from pytest_crucible.store.reused_outcomes import count_answers

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.usage import JUDGE
 from pytest_crucible.store.runs import RunStore
 

@@ -13,7 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, compress
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from pytest_crucible.features.provenance.canonical_rows import row_hashes
 from pytest_crucible.features.provenance.run_rows import Owner, OwnerColumn, find_owner, owner_column
 from pytest_crucible.features.provenance.seal_keys import CHECKSUM_BYTES, KeyedRows, pack_keys
 from pytest_crucible.features.provenance.tables import seal_chains, seals
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.store.database import Connection
 from pytest_crucible.store.row_changes import RowChange
 from pytest_crucible.store.table import Table

@@ -15,13 +15,13 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from pytest_crucible.features.provenance import kinds
 from pytest_crucible.features.provenance.decisions import Decision
 from pytest_crucible.features.provenance.load_decisions import Chain, load_decisions, refuse_unknown
 from pytest_crucible.features.provenance.observed import load_observed
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.store.runs import RunStore
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from pytest_crucible.backends.lineages import read_lineage
@@ -14,6 +14,7 @@ from pytest_crucible.features.provenance.graph import Graph, Node, targets
 from pytest_crucible.features.provenance.graph_draft import GraphDraft
 from pytest_crucible.features.provenance.made_from import add_file
 from pytest_crucible.local_model.checkpoints import find_sampler_file
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.records.files import hash_file
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from pytest_crucible.features.provenance.made_from import (
     add_suite,
     add_weights,
 )
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Ancestor, Lineage, Plan
 from pytest_crucible.records.serialize import from_plain, pick
 from pytest_crucible.store.database import from_json

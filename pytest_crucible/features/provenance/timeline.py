@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
+
+from pytest_crucible.quick_dataclass import dataclass
 
 StepKind = Literal[
     "call", "wait", "request", "retry", "hedge", "vote", "member", "cached", "decision", "stage", "score", "end"

@@ -15,7 +15,7 @@ import math
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Real
 from types import TracebackType
 from typing import Any, TypeVar
@@ -25,6 +25,7 @@ from pytest_crucible.features.provenance.parser import REQUEST, ParsedReply, par
 from pytest_crucible.features.provenance.tables import trace_events
 from pytest_crucible.features.provenance.threads import STAGE, carry_replies
 from pytest_crucible.metrics.models.scorers import ScoredReply, current_reply
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Reply
 from pytest_crucible.records.errors import describe_type, suggest
 from pytest_crucible.stats.number_format import quantity

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from pytest_crucible.features.provenance.search import find_decisions
 from pytest_crucible.features.provenance.timeline import Timeline
 from pytest_crucible.features.provenance.timeline_text import OfReply
 from pytest_crucible.features.provenance.trace_lines import TextLayout, trace_lines
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.report.printable import A_LINE, AN_ID, printable
 from pytest_crucible.runs.run_store import existing_store

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from pytest_crucible.features.provenance.step_texts import step_texts
@@ -18,6 +18,7 @@ from pytest_crucible.features.provenance.timeline_text import (
     time_text,
     unknown_text,
 )
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.report.printable import printable, printable_cell
 from pytest_crucible.stats.number_format import quantity
 

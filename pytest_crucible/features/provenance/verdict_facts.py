@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Contrast, MetricFacts, State, Target, Verdict
 from pytest_crucible.stats.interval import Interval
 

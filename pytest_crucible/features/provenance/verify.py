@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pytest_crucible.features.provenance.canonical_rows import row_hashes
@@ -19,6 +18,7 @@ from pytest_crucible.features.provenance.sealed_rows import (
     TableRows,
     load_seals,
 )
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.store import schema
 from pytest_crucible.store.database import Connection

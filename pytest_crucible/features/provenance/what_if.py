@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -28,6 +28,7 @@ from pytest_crucible.gate.decide import Decision
 from pytest_crucible.measures.means import weigh_means
 from pytest_crucible.measures.row import End
 from pytest_crucible.measures.table import comparison_row
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import (
     Analysis,
     BoundedValue,

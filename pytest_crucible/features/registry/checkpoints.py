@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from pytest_crucible.features.registry.log_directory import SERVICE, read_checkp
 from pytest_crucible.features.registry.registration import check_model
 from pytest_crucible.features.registry.store import load_registry
 from pytest_crucible.local_model.checkpoints import SAMPLER_FILE, TRAINING_FILE
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import RunSummary
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.files import file_lock

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from pytest_crucible import gate
 from pytest_crucible.analyse.analysis import AnalysisInputs, metric_facts, numeric_facts
 from pytest_crucible.analyse.members import CorrectedMean, correct_winner, member_values
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import (
     Analysis,
     Chart,

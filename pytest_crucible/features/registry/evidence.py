@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from pytest_crucible import gate
@@ -13,6 +13,7 @@ from pytest_crucible.analyse.many_arms import ManyArms, compare_many_arms
 from pytest_crucible.analyse.scores import Scores, scores
 from pytest_crucible.analyse.statistics import SampleAttributes
 from pytest_crucible.features.registry.records import Version, is_version_arm
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Analysis, Arm, MetricFacts, Plan, Verdict
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.runs.evaluate import analyse_run, analysis_inputs

@@ -6,13 +6,14 @@ It is compared with another gate, with what a run did, and with what a suite is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 from pytest_crucible.features.registry.evidence import Proof
 from pytest_crucible.features.registry.records import GateChange, GateEntry, ModelGate, Version
 from pytest_crucible.features.registry.rules import RegistrySettings
 from pytest_crucible.features.registry.store import StoredRegistry, append_entries, load_registry
 from pytest_crucible.features.registry.suite_record import Demands, SuiteRecord
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import from_plain
 from pytest_crucible.store.runs import RunStore

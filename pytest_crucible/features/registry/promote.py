@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,7 @@ from pytest_crucible.features.registry.store import (
     version_key,
 )
 from pytest_crucible.features.registry.suite_record import SuiteRecord
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Arm
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import from_plain

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from pytest_crucible.features.registry.suite_record import Demands
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.arms import Adapter, Arm
 
 VersionState = Literal["draft", "candidate", "staged", "production", "retired", "rolled-back"]

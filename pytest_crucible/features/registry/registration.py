@@ -8,7 +8,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from pytest_crucible.adapters.adapter_kind import Weights
@@ -33,6 +33,7 @@ from pytest_crucible.features.registry.store import (
     version_key,
 )
 from pytest_crucible.features.registry.version_names import changed_text, registry_folder, weights_path
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import CrucibleError, SpecError
 from pytest_crucible.records.files import hash_file

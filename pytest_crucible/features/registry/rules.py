@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -26,6 +26,7 @@ from pytest_crucible.features.registry.store import (
     append_entries,
     load_registry,
 )
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Arm, Plan, Verdict
 from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.records.serialize import from_plain

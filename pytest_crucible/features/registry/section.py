@@ -6,9 +6,9 @@ Each candidate is another chance to pass by luck, and the samples that choose am
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pytest_crucible.features.registry.records import is_numbered
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Claim, Note, View
 from pytest_crucible.sections.inputs import SectionInputs, no_claims
 from pytest_crucible.stats.number_format import ordinal, quantity

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from pytest_crucible.features.registry.records import GateEntry, LogEntry, Version, VersionState
 from pytest_crucible.features.registry.tables import registry_head
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.serialize import canonical, from_plain, to_plain

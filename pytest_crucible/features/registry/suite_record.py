@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from pytest_crucible.quick_dataclass import dataclass
 
 Demands = Mapping[str, str]
 """Everything that can make a verdict easier to meet, by name, as text in full precision: `comparison of exact_match` ->

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 
@@ -27,6 +27,7 @@ from pytest_crucible.features.robustness.twins import Draw, Limits, Perturbation
 from pytest_crucible.metrics import Metric
 from pytest_crucible.metrics.models.scorers import SimilarityScorer, paraphraser, similarity_scorer
 from pytest_crucible.plan.variants import SAME_ANSWER_FACTS, VariantNames, check_members
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import MetricFacts, NoTwin, Sample, Twin, Variant, VariantGroup
 from pytest_crucible.records.datasets import LATE, SAME_ANSWER
 from pytest_crucible.records.errors import SpecError

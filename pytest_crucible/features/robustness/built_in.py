@@ -7,7 +7,7 @@ import codecs
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -30,6 +30,7 @@ from pytest_crucible.features.robustness.edits import (
     read_lexicon,
     replace_words,
 )
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import SpecError, suggest
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from pytest_crucible.features.robustness.records import (
 )
 from pytest_crucible.features.robustness.terms import ALIASES, CERTIFIED, SMOOTHED
 from pytest_crucible.measures.row import Measured
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import ArmOutcomes, MetricFacts, Plan
 from pytest_crucible.records.datasets import VariantRules
 from pytest_crucible.records.measures import BROKEN, term_facts

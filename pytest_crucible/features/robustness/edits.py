@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import SequenceMatcher
 from functools import cache, cached_property, lru_cache
 from importlib.resources import files
@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Literal, NamedTuple, TypeVar
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import UNCHANGED, NoTwin
 from pytest_crucible.records.errors import SpecError
 

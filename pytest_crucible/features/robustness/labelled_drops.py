@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from pytest_crucible.analyse.slices import GROUP, flag_field, flag_groups
 from pytest_crucible.analyse.targets import drop_difference, estimate_drop
 from pytest_crucible.features.robustness.drops import Drop, VariantData, attack_variants, compute_slice_drops
 from pytest_crucible.measures.row import Measured
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import HUMAN, ArmOutcomes, MetricFacts, Note, Row, Table
 from pytest_crucible.records.datasets import short_name
 from pytest_crucible.records.statistics import interval_ends

@@ -15,7 +15,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ from pytest_crucible.features.robustness.twins import REDRAWS, Draw, find_text, 
 from pytest_crucible.metrics import Metric
 from pytest_crucible.metrics.models.scorers import Judge, set_current_reply
 from pytest_crucible.metrics.normalisers import NORMALISERS
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import MetricFacts, NoTwin, Outcome, Reply, Sample
 from pytest_crucible.records.errors import Refused, Spent, Uncached
 from pytest_crucible.sample.invoke import lost_reason

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from pytest_crucible.datasets.labels import SKIP, split_person
 from pytest_crucible.features.robustness.built_in import FAMILIES
 from pytest_crucible.features.robustness.late_variants import Smoothing
 from pytest_crucible.metrics.normalisers import NORMALISERS
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.datasets import shortest
 from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.records.views import unguard_cell

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 
 from pytest_crucible import stats
 from pytest_crucible.analyse.analysis import main_metric
@@ -37,6 +37,7 @@ from pytest_crucible.features.robustness.labelled_drops import (
 )
 from pytest_crucible.features.robustness.records import CONTROL, ROBUSTNESS, WORST
 from pytest_crucible.plan.variants import term_metric
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Chart, Claim, Note, Plan, Point, Row, Statement, Table, View
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.sections.inputs import SectionInputs

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -15,6 +14,7 @@ from pytest_crucible.features.robustness.edits import Attack, Perturbed, Source,
 from pytest_crucible.features.robustness.records import LEAKED, OBEYED
 from pytest_crucible.metrics import Metric
 from pytest_crucible.metrics.models.scorers import current_reply
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import MetricFacts, NoTwin, Reply, Sample, Twin
 from pytest_crucible.records.errors import CrucibleError
 

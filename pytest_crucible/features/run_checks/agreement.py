@@ -6,12 +6,13 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from pytest_crucible.features.run_checks.finding import ArmColumns, CheckInputs, text_of
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Draws
 from pytest_crucible.records.calls import TextKey
 from pytest_crucible.stats.distributions import binomial_cdf, binomial_pmf

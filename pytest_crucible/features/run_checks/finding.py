@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Arm, Plan
 from pytest_crucible.records.calls import CallColumns, ReplyColumns, TextKey
 from pytest_crucible.records.errors import SpecError, suggest

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from pytest_crucible.features.run_checks.finding import ArmColumns, CheckInputs, Finding, share_text, text_of
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import ArmOutcomes
 from pytest_crucible.records.calls import TextKey
 from pytest_crucible.records.reasoning import answer_text

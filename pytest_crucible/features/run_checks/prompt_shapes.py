@@ -12,10 +12,10 @@ import hashlib
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pytest_crucible.local_model.tokens import message_text
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.plan import PlanValue
 
 _REFERENCE = re.compile("\x01[^\x02]*\x02")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_crucible.features.run_checks.finding import CheckInputs, Finding
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.plan import PlanValue
 
 if TYPE_CHECKING:

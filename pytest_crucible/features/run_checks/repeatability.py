@@ -6,11 +6,11 @@ import asyncio
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pytest_crucible import stats
 from pytest_crucible.backends import Backend
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Proportion, Reply, Request
 from pytest_crucible.records.errors import Refused
 from pytest_crucible.stats.interval import Interval

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from pytest_crucible.features.run_checks.answered import check_answered
@@ -22,6 +22,7 @@ from pytest_crucible.features.run_checks.prompts import check_prompts
 from pytest_crucible.features.run_checks.reasoning import check_reasoning
 from pytest_crucible.features.run_checks.refreshed import check_refreshed
 from pytest_crucible.features.run_checks.sent import check_sent
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Analysis
 from pytest_crucible.records.serialize import pick
 from pytest_crucible.sections import Claim, Doubt, Note, Row, Table, View

@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Unit
 
 BLOCK_SAMPLES = 64

@@ -6,11 +6,12 @@ A worker that dies may have spent what it had leased: that counts as spent, and 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, NamedTuple
 
 from pytest_crucible.backends.budget import UNLIMITED, Amount
 from pytest_crucible.features.scale.limit_leases import LEASE_S
+from pytest_crucible.quick_dataclass import dataclass
 
 # Part of what is left of a budget that one worker may hold in advance, divided by the number of workers.
 IN_ADVANCE = 0.5

@@ -12,13 +12,14 @@ import socket
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from pytest_crucible.features.scale.executor_options import MODE, SCHEME, ExecutorOptions
 from pytest_crucible.features.scale.process_folder import open_process_folder
 from pytest_crucible.features.scale.suite_files import suite_environment
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import SpecError
 
 TOKEN = "RAY_AUTH_TOKEN"

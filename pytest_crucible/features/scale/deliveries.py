@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 from pytest_crucible.features.scale.blocks import Block
 from pytest_crucible.features.scale.cluster import Worker
+from pytest_crucible.quick_dataclass import dataclass
 
 WRITE_S = 5.0
 """Seconds after which a held block is written: a worker that dies costs no older replies."""

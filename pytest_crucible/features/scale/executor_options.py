@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 from urllib.parse import parse_qsl
 
 from pytest_crucible.features.scale.shard import option_conflicts
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import SpecError
 
 LOCAL, AUTO, SCHEME = "ray", "auto", "ray://"

@@ -6,11 +6,11 @@ import asyncio
 import math
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from pytest_crucible.backends.budget import UNLIMITED, Amount, SpendLedger
 from pytest_crucible.backends.deadlines import paused_clock
 from pytest_crucible.features.scale.budget_leases import SpendAnswer, SpendReport
+from pytest_crucible.quick_dataclass import dataclass
 
 # Leased in advance: as much as was reserved in so many periods of the exchange.
 PERIODS = 2.0

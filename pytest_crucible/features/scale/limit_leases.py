@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from pytest_crucible.backends.limiting.control import Control, Limits, Sent
 from pytest_crucible.features.scale.shares import divide, divide_whole
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Reply
 from pytest_crucible.records.errors import BackendError, Retryable
 

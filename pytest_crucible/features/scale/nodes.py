@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.plan import PlanValue
 from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.means.two_way import two_way_arms

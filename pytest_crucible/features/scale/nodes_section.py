@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from pytest_crucible.features.scale.nodes import (
     load_blocks,
     summarise_nodes,
 )
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Claim, Note, Row, Table, View
 from pytest_crucible.records.serialize import pick, to_plain
 from pytest_crucible.records.statistics import interval_ends

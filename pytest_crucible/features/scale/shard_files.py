@@ -12,13 +12,13 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pytest_crucible.features.scale.shard import Shard, parse_shard
 from pytest_crucible.features.scale.shard_session import EXPECTED_FAILURES
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import SpecError, StoreError
 from pytest_crucible.records.results import RULES_VERSION, rules_of

@@ -7,10 +7,11 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pytest_crucible.backends.limiting.control import CALM_S, NAMES, Control, LimiterState, Limits, Sent
 from pytest_crucible.features.scale.limit_leases import LEASE_S, Ended, LimitReport, Share, Stamp
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Reply
 from pytest_crucible.records.errors import BackendError, Retryable
 

@@ -9,13 +9,14 @@ import json
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from pytest_crucible.backends.deadlines import note_answer, paused_clock
 from pytest_crucible.backends.openai.settings import PARAMETERS, check_parameters
 from pytest_crucible.backends.protocol import derived_seed
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Reply, Request
 from pytest_crucible.records.errors import BackendError, Refused, Retryable
 

@@ -10,7 +10,7 @@ import shutil
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ from pytest_crucible.features.scale.suite_facts import (
 )
 from pytest_crucible.features.scale.worker_units import BlockRows, OpenBlock, UnitSource
 from pytest_crucible.metrics.models.scorers import scorer_reports
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Plan, Unit
 from pytest_crucible.records.serialize import from_plain
 from pytest_crucible.sample.engine import MOST_OPEN, Deadline, Progress, run_units

@@ -8,9 +8,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Event, Lost, Observation, Outcome, Unit
 from pytest_crucible.store.row_batch import OutcomeRows, Row, RowBatch
 from pytest_crucible.store.spill_file import Rows

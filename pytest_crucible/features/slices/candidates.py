@@ -12,7 +12,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from pytest_crucible.measures.fields import (
     parse_number,
     read_field,
 )
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.datasets import Field, short_name
 from pytest_crucible.stats.arrays import Array, Codes
 from pytest_crucible.stats.slices.search import FEWEST, Flags

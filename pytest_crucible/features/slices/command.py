@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -22,6 +22,7 @@ from pytest_crucible.measures.fields import field_problem, has_value, read_field
 from pytest_crucible.measures.table import STATISTICS
 from pytest_crucible.plan.grammar import parse_fields
 from pytest_crucible.plan.targets import parse_target
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Comparison, Contrast, MetricFacts, Plan, Sample
 from pytest_crucible.records.datasets import By
 from pytest_crucible.records.errors import SpecError, describe_type, suggest

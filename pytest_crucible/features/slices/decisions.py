@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ from pytest_crucible.measures.fields import slice_samples
 from pytest_crucible.metrics.definition import Metric, NotApplicable, metric
 from pytest_crucible.plan.grammar import parse_fields
 from pytest_crucible.plan.targets import parse_target
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Reply, Sample
 from pytest_crucible.records.datasets import AppliesTo, By, expected_decision, plain_decision, same_decision, shortest
 from pytest_crucible.records.errors import SpecError

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pytest_crucible.analyse.scores import Flags, Floats, Scores
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Claim, Note, Row, Statement, Table, View
 from pytest_crucible.records.datasets import TWIN, By, short_name
 from pytest_crucible.sections.inputs import SectionInputs, no_claims

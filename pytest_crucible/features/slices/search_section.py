@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from pytest_crucible.analyse.analysis import main_metric
 from pytest_crucible.analyse.conditional import have_other_samples
 from pytest_crucible.analyse.scores import Flags, Floats
 from pytest_crucible.analyse.statistics import Clusters
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Claim, Note, Row, Sample, Statement, Table, View
 from pytest_crucible.records.serialize import pick
 from pytest_crucible.sections.inputs import SectionInputs, no_claims

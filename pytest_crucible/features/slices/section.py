@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -30,6 +30,7 @@ from pytest_crucible.analyse.targets import estimate
 from pytest_crucible.gate.decide import holds
 from pytest_crucible.measures.fields import advise_cuts, lacking_text
 from pytest_crucible.measures.row import Difference
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Claim, Contrast, Estimate, Measure, MetricFacts, Note, Row, Table, Target, View
 from pytest_crucible.records.datasets import short_name
 from pytest_crucible.records.serialize import pick

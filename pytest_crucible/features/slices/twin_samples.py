@@ -12,12 +12,13 @@ import sys
 import tomllib
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from pytest_crucible.datasets.load import load_file, load_rows
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import NoTwin, Sample, Twin
 from pytest_crucible.records.datasets import TWIN
 from pytest_crucible.records.errors import SpecError

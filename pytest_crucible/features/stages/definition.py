@@ -6,9 +6,9 @@ import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.records.plan import PlanValue
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, Any
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.stats.number_format import quantity
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pytest_crucible.analyse.analysis import AnalysisInputs, ScoreTable, score_table
 from pytest_crucible.analyse.statistics import inapplicable_samples, prepare, row_of
@@ -11,6 +11,7 @@ from pytest_crucible.analyse.stopping import keep_answers, settled_after
 from pytest_crucible.features.stages.definition import STAGES, stage_length
 from pytest_crucible.measures.table import bounds_problem
 from pytest_crucible.plan.arms import look_order
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Plan, Sample, Target
 from pytest_crucible.session.experiment import ExperimentRun
 

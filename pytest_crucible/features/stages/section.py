@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pytest_crucible.features.stages.definition import FIRST_STAGE, STAGES
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Claim, Row, Statement, Table, View
 from pytest_crucible.sections.inputs import SectionInputs
 

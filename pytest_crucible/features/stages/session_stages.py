@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 
 import pytest
@@ -23,6 +23,7 @@ from pytest_crucible.features.stages.definition import (
     stage_number,
 )
 from pytest_crucible.features.stages.looks import StageRun
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Plan
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.runs.plugins import Extensions

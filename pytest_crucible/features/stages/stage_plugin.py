@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from _pytest.runner import runtestprotocol
 
 from pytest_crucible.features.stages.definition import FIRST_STAGE
 from pytest_crucible.features.stages.session_stages import SessionStages, order_by_stage, stage_of
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Plan
 from pytest_crucible.runs.plugins import load_extensions
 from pytest_crucible.session.items import collected_nodeid, repeat_item

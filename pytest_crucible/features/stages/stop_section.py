@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Claim, Note, Statement, View
 from pytest_crucible.sections.inputs import SectionInputs
 from pytest_crucible.stats.number_format import quantity

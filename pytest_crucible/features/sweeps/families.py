@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from pytest_crucible.adapters.config_tables import list_tables
 from pytest_crucible.adapters.feature_rows import ArmMaker, PartOpener
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.features.sweeps.grid import SWEEP, Family, first_points, member_name, member_table, read_family
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Adapter, Arm, Role
 from pytest_crucible.records.errors import SpecError, UnknownSetting
 

@@ -17,10 +17,11 @@ import itertools
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.features.sweeps.records import SWEEP_OF, Sweep
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.runs.reproduction import PlanComparison

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Plan
 from pytest_crucible.records.plan import HelperReplies, PlanValue, choosing_nodeid
 from pytest_crucible.records.serialize import canonical

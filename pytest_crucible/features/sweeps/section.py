@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pytest_crucible.analyse.members import CorrectedMean, correct_winner, member_values
@@ -18,6 +17,7 @@ from pytest_crucible.features.sweeps.sweep_members import (
     setting_tables,
 )
 from pytest_crucible.plan.arms import look_order
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Claim, Note, Row, Statement, Table, View
 from pytest_crucible.records.views import experiment_name
 from pytest_crucible.sections.inputs import SectionInputs

@@ -6,7 +6,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,6 +18,7 @@ from pytest_crucible.features.sweeps.records import SWEEP_OF, Sweep
 from pytest_crucible.features.sweeps.sweep_choice import SweepChoice, SweepLooks, check_same_sweep, with_stored_trials
 from pytest_crucible.features.sweeps.sweep_plans import PlannedSweep, plan_sweep, with_sweep, with_trained, with_winner
 from pytest_crucible.plan.arms import look_order
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import CrucibleError, SpecError, StoreError
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.collect import ExperimentCollection

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from pytest_crucible.features.sweeps.grid import propose, sweep_changes
 from pytest_crucible.features.sweeps.records import SWEEP_OF, Sweep
 from pytest_crucible.features.sweeps.rounds import choose_winner, members_that_go_on
 from pytest_crucible.features.sweeps.sweep_plans import PlannedSweep, with_sweep, with_trial, with_winner
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import ArmOutcomes
 from pytest_crucible.records.errors import CrucibleError, SpecError, UnsuitableMetric, closest_name
 from pytest_crucible.session.experiment import Experiment

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from pytest_crucible.analyse.scores import Floats, Scores
 from pytest_crucible.analyse.statistics import Clusters, SampleAttributes
 from pytest_crucible.analyse.stopping import keep_samples
 from pytest_crucible.features.sweeps.records import ChoosingHalf, Sweep
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import MetricFacts, Note, Row, Statement, Table
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.stats.arrays import is_finite_range

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,7 @@ from pytest_crucible.features.sweeps.rounds import LOOKS, Halves, look_lengths, 
 from pytest_crucible.plan.arms import look_order
 from pytest_crucible.plan.design import group_count
 from pytest_crucible.plan.variants import plan_variants
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Plan, Sample
 from pytest_crucible.records.errors import SpecError, closest_name
 from pytest_crucible.records.plan import ANSWERED_BY, BEGINS_LATE, EQUAL_INPUTS, choosing_nodeid

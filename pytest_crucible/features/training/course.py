@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pytest_crucible.backends.lineages import read_lineage_file, trained_places
 from pytest_crucible.features.training.log import SavedTraining, summarise_training, unfinished_trainings
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Ancestor, Arm, Lineage, TrainingResult
 from pytest_crucible.records.files import is_locked
 from pytest_crucible.store.database import from_json

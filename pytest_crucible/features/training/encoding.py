@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -19,6 +18,7 @@ import numpy as np
 
 from pytest_crucible.local_model.config import Datum
 from pytest_crucible.local_model.tokens import Tokenizer, split_conversation
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import DatasetError
 from pytest_crucible.records.row_files import read_rows
 

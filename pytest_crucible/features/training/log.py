@@ -18,12 +18,13 @@ import tempfile
 import time
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from pytest_crucible.local_model.losses import AdamParams
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import TrainingResult
 from pytest_crucible.records.files import hash_file
 

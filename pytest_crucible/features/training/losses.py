@@ -11,7 +11,7 @@ Tinker's losses are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from pytest_crucible.features.training.regularizers import (
 from pytest_crucible.local_model.config import Datum
 from pytest_crucible.local_model.losses import NotFinite
 from pytest_crucible.local_model.training import GradientResult, add_gradients
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import DatasetError
 
 DPO, LOSS = "dpo", "loss:sum"

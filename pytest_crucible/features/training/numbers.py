@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import (
     Arm,
     BoundedValue,

@@ -8,7 +8,7 @@ import inspect
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pytest_crucible.backends.lineages import TrainedAdapter, read_lineage, read_step, step_folder, write_lineage
 from pytest_crucible.features.training.log import SAVE_EVERY, SaveWeights, TrainingLog, summarise_training
 from pytest_crucible.local_model.checkpoints import LoraSpec
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Emit, Event, Lineage
 from pytest_crucible.records.errors import SpecError, UnknownSetting, suggest
 from pytest_crucible.records.files import hash_file, is_locked

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Protocol, get_args
 
@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from pytest_crucible.local_model.config import Datum
 from pytest_crucible.local_model.losses import find_loss
+from pytest_crucible.quick_dataclass import dataclass
 
 Array = NDArray[np.float64]
 REFERENCE, MASK = "reference_logprobs", "mask"

@@ -6,10 +6,10 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Plan
 from pytest_crucible.store.database import Connection, Cursor, from_json
 from pytest_crucible.store.outcomes import variant_keys

@@ -18,13 +18,14 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from pytest_crucible.datasets.similar import Duplicate, find_duplicates
 from pytest_crucible.datasets.training_rows import FileRow, read_row
 from pytest_crucible.local_model.tokens import message_text
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import DatasetError, SpecError, describe_type
 from pytest_crucible.records.row_files import read_rows
 from pytest_crucible.records.serialize import to_plain

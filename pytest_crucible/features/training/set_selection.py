@@ -7,11 +7,12 @@ import operator
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 from pytest_crucible.features.training.set_attempts import Attempt
 from pytest_crucible.features.training.set_rows import TrainingRow, TrainingTask
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import MetricFacts
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import canonical

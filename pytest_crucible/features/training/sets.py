@@ -8,7 +8,7 @@ import os
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,7 @@ from pytest_crucible.features.training.set_selection import (
     select_adversarial,
     select_rows,
 )
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Adapter, MetricFacts, Plan
 from pytest_crucible.records.datasets import normalise
 from pytest_crucible.records.errors import SpecError, suggest

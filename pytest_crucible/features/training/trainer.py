@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,7 @@ from pytest_crucible.local_model.config import Datum
 from pytest_crucible.local_model.engine import Engine, Sampler, Trainer
 from pytest_crucible.local_model.losses import AdamParams, NotFinite
 from pytest_crucible.local_model.training import GradientResult
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Adapter as ConfiguredAdapter
 from pytest_crucible.records import Lineage
 from pytest_crucible.records.files import hash_file

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import quote, urlencode
+
+from pytest_crucible.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,7 @@ from pytest_crucible.local_model.checkpoints import (
 from pytest_crucible.local_model.engine import Engine, make_stand_in
 from pytest_crucible.local_model.losses import Adam
 from pytest_crucible.local_model.server.models import check_stand_in
+from pytest_crucible.quick_dataclass import dataclass
 
 SCHEME = "tinker://"
 CONFIG_FILE = "adapter_config.json"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import importlib.util
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import SpecError
 
 # tml-renderers tokenizes these models, with vocabularies of its own: no tokenizer of a cache replaces them.

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from http import HTTPStatus
 
 from pytest_crucible.local_model.decoding import Prefilled
@@ -22,6 +22,7 @@ from pytest_crucible.local_model.engine import Engine, Sampler
 from pytest_crucible.local_model.sampling import Batch, Ended, Reply, Sampled, SamplingParams, request_replies
 from pytest_crucible.local_model.server.transport import Refusal
 from pytest_crucible.local_model.training import one_thread
+from pytest_crucible.quick_dataclass import dataclass
 
 SLICE_S = 0.01
 """Tokens of one model follow each other for so long, while its matrices are in the processor's cache."""

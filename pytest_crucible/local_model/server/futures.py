@@ -16,12 +16,13 @@ import threading
 import traceback
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from http import HTTPStatus
 from typing import Any, TypeVar
 
 from pytest_crucible.local_model.server.archive import MissingCheckpoint
 from pytest_crucible.local_model.server.transport import Refusal, Response
+from pytest_crucible.quick_dataclass import dataclass
 
 Result = TypeVar("Result")
 

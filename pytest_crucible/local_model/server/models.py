@@ -10,7 +10,6 @@ import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +19,7 @@ from pytest_crucible.local_model.config import Floats, Integers
 from pytest_crucible.local_model.engine import Engine, Sampler, Scored, make_stand_in
 from pytest_crucible.local_model.sampling import Sampled, SamplingParams
 from pytest_crucible.local_model.server.transport import Json, Refusal
+from pytest_crucible.quick_dataclass import dataclass
 
 _NAME = re.compile(r"[A-Za-z0-9_][\w.-]*/[A-Za-z0-9_][\w.-]*")
 

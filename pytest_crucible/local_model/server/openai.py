@@ -14,7 +14,7 @@ import asyncio
 import base64
 import functools
 from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from http import HTTPStatus
 
 from pytest_crucible.local_model.config import Floats
@@ -49,6 +49,7 @@ from pytest_crucible.local_model.server.sampling import sample
 from pytest_crucible.local_model.server.state import Endpoints, Service
 from pytest_crucible.local_model.server.transport import Body, Json, Refusal, Request, Response
 from pytest_crucible.local_model.tokens import Tokenizer, render_prompt
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Reply
 
 Piece = Callable[[int, str, Sampled | None], dict[str, Json]]

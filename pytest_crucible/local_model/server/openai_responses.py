@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from pytest_crucible.local_model.server.openai_bodies import (
@@ -28,6 +28,7 @@ from pytest_crucible.local_model.server.openai_wire import (
     write_usage,
 )
 from pytest_crucible.local_model.server.transport import Refusal
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Reply
 
 Fields = dict[str, Any]

@@ -24,9 +24,11 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+
+from pytest_crucible.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from pytest_crucible.local_model.engine import Engine

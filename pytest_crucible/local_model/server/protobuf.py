@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 import numpy as np
@@ -18,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from pytest_crucible.local_model.config import Floats, Integers
 from pytest_crucible.local_model.sampling import Sampled
 from pytest_crucible.local_model.server.models import Answer, Scoring
+from pytest_crucible.quick_dataclass import dataclass
 
 Value: TypeAlias = int | bytes | memoryview
 Fields: TypeAlias = Mapping[int, Sequence[Value]]

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from pytest_crucible.quick_dataclass import dataclass
 
 Rows: TypeAlias = Sequence[Mapping[str, Any]]
 

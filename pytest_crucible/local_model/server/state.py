@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from http import HTTPStatus
 from pathlib import Path
 from typing import TypeAlias, TypeVar
@@ -27,6 +27,7 @@ from pytest_crucible.local_model.server.futures import Completions, Futures, Wor
 from pytest_crucible.local_model.server.models import BaseModel, BaseModels, Samplers, Weights
 from pytest_crucible.local_model.server.protobuf import PROTOBUF
 from pytest_crucible.local_model.server.transport import NotFound, Refusal, Request, Response
+from pytest_crucible.quick_dataclass import dataclass
 
 T = TypeVar("T")
 

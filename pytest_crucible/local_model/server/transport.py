@@ -15,12 +15,13 @@ import re
 import socket
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from http import HTTPStatus
 from types import EllipsisType
 from typing import Any, TypeAlias, TypeVar, cast
 from urllib.parse import parse_qs
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import describe_json_type
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"

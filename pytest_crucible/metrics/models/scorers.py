@@ -10,9 +10,9 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar, Token
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import JUDGE, ModelCall, Reply, Request
 from pytest_crucible.records.errors import BackendError
 from pytest_crucible.records.outcomes import FeatureRows

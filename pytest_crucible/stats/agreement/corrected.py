@@ -7,12 +7,13 @@ from all. A judge that errs like humans do saves most of the labels; an uninform
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.stats.arrays import (
     Array,
     Codes,

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.stats.arrays import ROUNDING, Array, Codes, Labels, check_choice, check_share, paired_arrays
 from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.means.t_tests import unit_mean_interval

@@ -8,13 +8,14 @@ first half of the draws chooses the order and the second judges it: with the sam
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, islice, permutations
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.stats.arrays import ROUNDING, Array
 from pytest_crucible.stats.attribution.sets import ORDERS_FOR_P, Permutation, SetPlan, draw_orders, removal_steps
 from pytest_crucible.stats.attribution.values import shapley_values

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.stats.arrays import Array, Codes
 from pytest_crucible.stats.attribution.sets import SetPlan, prefix_sets, set_sizes
 

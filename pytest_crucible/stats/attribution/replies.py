@@ -8,10 +8,10 @@ away as any two scores are. Intervals are the wider ones of both (tests/truth/te
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.stats.arrays import Array
 
 # Draws by which the average variance counts beside the draws of a set.

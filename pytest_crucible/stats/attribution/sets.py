@@ -8,12 +8,14 @@ every function in which segments act alone or in pairs (Mitchell et al. 2022, JM
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import chain, islice
 
 import numpy as np
 import numpy.typing as npt
+
+from pytest_crucible.quick_dataclass import dataclass
 
 Permutation = tuple[int, ...]
 

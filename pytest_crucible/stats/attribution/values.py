@@ -11,11 +11,11 @@ remains still has the sum above, but is the mean of other orders: exact mode the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.stats.arrays import Array, check_share
 from pytest_crucible.stats.attribution.interactions import Interaction, index_interactions, probe_interactions
 from pytest_crucible.stats.attribution.joint import half_widths

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.stats.arrays import Range, Side, is_finite_range
 from pytest_crucible.stats.factors.crossed import CrossedMean
 from pytest_crucible.stats.factors.power import expected_half_width, raise_to_floors, with_levels

@@ -19,10 +19,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.stats.arrays import (
     ROUNDING,
     Array,

@@ -6,12 +6,12 @@ The default is the CR2 variance with Satterthwaite's degrees of freedom. Ignorin
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.stats.arrays import (
     ROUNDING,
     Alternative,

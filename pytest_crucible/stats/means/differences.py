@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.stats.arrays import Array, Labels, Range, Side, check_side, check_tail
 from pytest_crucible.stats.means.gaffke import gaffke_bound, gaffke_p_value, size_of_unseen, tail_below_zero
 from pytest_crucible.stats.means.moments import two_arms

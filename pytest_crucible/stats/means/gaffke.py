@@ -20,11 +20,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.stats.arrays import Array, Labels, Side, check_side, check_tail, finite
 from pytest_crucible.stats.exact_sums import group_totals
 from pytest_crucible.stats.means.clustered import check_clustered

@@ -7,11 +7,11 @@ the population differs (the rule of three); that share may lie anywhere inside t
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.stats.arrays import (
     ROUNDING,
     Alternative,

@@ -9,11 +9,11 @@ ratios that are rejected have no gaps. Nothing holds without an upper end: one u
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.stats.arrays import (
     Array,
     Labels,

@@ -7,10 +7,10 @@ Sampling Techniques, 5.9). The variance of a mean is CR2 over its clusters; of i
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.stats.arrays import Array, Codes, Labels, check_share
 from pytest_crucible.stats.distributions import normal_quantile, t_quantile
 from pytest_crucible.stats.interval import Interval, NotEnoughData

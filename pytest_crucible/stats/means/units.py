@@ -9,11 +9,12 @@ values lie at least as far away as the farthest of them, and so sd sqrt(n) is at
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import NamedTuple
 
 import numpy as np
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.stats.arrays import Array, Codes
 from pytest_crucible.stats.exact_sums import PIECE, exact_sum, group_totals
 from pytest_crucible.stats.interval import NotEnoughData

@@ -17,11 +17,11 @@ noise of variance `within` (sigma^2 of one answer) to an arm. The mean differenc
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import fdtri, ncfdtr, ndtr, ndtri
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.stats.arrays import Alternative, check_share, check_shares
 from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.number_format import number, quantity

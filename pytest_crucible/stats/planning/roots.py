@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.stats.arrays import Alternative, check_alternative, check_shares
 from pytest_crucible.stats.number_format import number
 

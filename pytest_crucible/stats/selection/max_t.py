@@ -8,13 +8,13 @@ includes claims in the wrong direction. The statistics of the pairs are strongly
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri, stdtr
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.stats.arrays import ROUNDING, Array, Labels, Range, cluster_codes, cluster_totals, finite_matrix
 from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.means.clustered import robust_terms

@@ -13,12 +13,13 @@ best is not among them.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, stdtrit
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.stats.arrays import Array, Labels, Range, Side, check_share
 from pytest_crucible.stats.comparing import compare
 from pytest_crucible.stats.estimating import mean_bound

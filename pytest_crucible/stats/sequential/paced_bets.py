@@ -27,11 +27,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.stats.arrays import Array, Labels, Range, Side, check_share, check_side, cluster_totals
 from pytest_crucible.stats.means.clustered import check_clustered
 from pytest_crucible.stats.planning.roots import bracketed_root

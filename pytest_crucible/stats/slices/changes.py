@@ -24,13 +24,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Literal, Protocol
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.stats.arrays import Array, Codes, Range
 from pytest_crucible.stats.means.differences import MeanContrast, UnitSums
 from pytest_crucible.stats.slices.extremes import ExtremeBounds, bound_extreme

@@ -12,11 +12,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtri
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.stats.arrays import Array
 from pytest_crucible.stats.slices.pairs import Extreme, bound_pairs
 from pytest_crucible.stats.slices.slicing import SliceMeans

@@ -19,12 +19,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 from scipy.special import betaincinv, ndtri
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.stats.arrays import Array, Codes, Range
 from pytest_crucible.stats.means.differences import MeanContrast, UnitSums, ratio_lower_bound
 from pytest_crucible.stats.proportions.exact import two_exact_bound

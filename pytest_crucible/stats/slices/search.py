@@ -9,11 +9,11 @@ errors are those of groups.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.stats.arrays import Array, Codes
 from pytest_crucible.stats.resampling.draws import Seed, generator
 

@@ -6,11 +6,12 @@ with the same upper bits, which the second pass keeps.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import numpy.typing as npt
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.stats.arrays import Array, Codes
 from pytest_crucible.stats.exact_sums import GroupSums
 from pytest_crucible.stats.resampling.draws import MOST_UNITS, Keys, Units, first_ranks

@@ -7,11 +7,12 @@ any error rate of at least `SMALLEST_TAIL`; the values from the farthest of them
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import numpy.typing as npt
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.stats.arrays import Array
 from pytest_crucible.stats.ranks.quantiles import SMALLEST_TAIL, quantile_rank, quantile_ranks
 from pytest_crucible.stats.streams.values import Pass

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 import numpy as np
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.stats.arrays import Array, Codes
 from pytest_crucible.stats.exact_sums import ExactSum, GroupSums, exponent_of
 from pytest_crucible.stats.inputs import Observed, keep_between

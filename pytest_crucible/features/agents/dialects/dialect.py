@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Reply
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from pytest_crucible.features.explanation.numeric.inputs import (
     read_background,
     read_inputs,
 )
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.stats.arrays import Array
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from pytest_crucible.features.explanation.numeric.inputs import (
     read_inputs,
 )
 from pytest_crucible.features.explanation.numeric.scikit_learn import as_estimator
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.stats.arrays import Array, Codes
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from pytest_crucible.features.explanation.numeric.inputs import (
     read_inputs,
 )
 from pytest_crucible.features.explanation.numeric.scikit_learn import as_estimator
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.stats.arrays import ROUNDING, Array
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.report.printable import printable_cell
 
 # Mermaid draws no diagram with more, and no diagram can raise these limits (`maxTextSize` and `maxEdges` of its configuration).

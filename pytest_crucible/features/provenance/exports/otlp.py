@@ -10,7 +10,6 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import groupby
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 from pytest_crucible.features.provenance.exports.times import step_times
 from pytest_crucible.features.provenance.timeline import Step, Timeline
 from pytest_crucible.features.provenance.timeline_text import CALLS
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import HELPERS, Event
 from pytest_crucible.telemetry.attributes import (
     SCOPE,

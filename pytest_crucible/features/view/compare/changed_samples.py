@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy.typing as npt
 
 from pytest_crucible.analyse.analysis import main_metric, score_table
 from pytest_crucible.features.view.samples.select import subtract_scores
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.runs.compare import PairedExperiment
 
 Floats = npt.NDArray[np.float64]

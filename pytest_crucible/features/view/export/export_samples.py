@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from pytest_crucible.features.view.sample.texts import prompt_text, shown_text
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import ArmReply, Plan
 from pytest_crucible.records.datasets import question_text
 from pytest_crucible.records.reasoning import fold_reasoning

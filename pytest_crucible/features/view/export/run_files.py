@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from markupsafe import Markup
@@ -20,6 +20,7 @@ from pytest_crucible.features.view.run.requests_of_run import render_requests
 from pytest_crucible.features.view.run.results import render_everything
 from pytest_crucible.features.view.run.trainings_of_run import render_trainings
 from pytest_crucible.features.view.site import Site
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.report.html import HERE as REPORT_ASSETS

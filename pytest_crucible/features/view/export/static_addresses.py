@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from pytest_crucible.features.view.addresses import Addresses
+from pytest_crucible.quick_dataclass import dataclass
 
 SAMPLES_A_FILE = 1_000
 

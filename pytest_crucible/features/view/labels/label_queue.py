@@ -9,7 +9,6 @@ import hashlib
 import itertools
 from array import array
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
@@ -18,6 +17,7 @@ import numpy.typing as npt
 
 from pytest_crucible.datasets.labels import KEY_COLUMNS, STRATUM, STRATUM_SIZE, ReplyKey
 from pytest_crucible.features.view.labels.disagreements import find_disagreements
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.store.outcomes import variant_keys

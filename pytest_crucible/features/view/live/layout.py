@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from pytest_crucible.features.view.live.progress import ArmProgress, ExperimentProgress, RunProgress
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Row, Table
 from pytest_crucible.stats.number_format import number, quantity, three_digits
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from pytest_crucible.features.view.live.unit_counts import ScoreSums, UnitCounts, UnitTally
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import BUDGET, HELPERS, ArmEvents, MetricFacts, Plan, Table, Usage
 from pytest_crucible.records.serialize import from_plain
 from pytest_crucible.report.sections import without_empty_columns

@@ -6,13 +6,14 @@ import datetime
 import time
 from collections import deque
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from pytest_crucible.features.view.live.layout import Rates, lay_out, progress_sentence
 from pytest_crucible.features.view.live.progress import ProgressReader, RunProgress
 from pytest_crucible.features.view.live.store_version import store_version
 from pytest_crucible.features.view.site import Site
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.store.database import Connection, json_part
 from pytest_crucible.store.reading import ChangedStoreError

@@ -5,9 +5,10 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.store.database import Connection, Cursor
 
 _SETTLED_AT = 1_000

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import urlencode
 
@@ -27,6 +26,7 @@ from pytest_crucible.features.view.compare.compared_runs import (
 from pytest_crucible.features.view.compare.making import differing_facts, load_making
 from pytest_crucible.features.view.pages.respond import page, part, site_of
 from pytest_crucible.plan.targets import ALTERNATIVES
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import CrucibleError, SpecError
 from pytest_crucible.report.html import text_of

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -12,6 +11,7 @@ from starlette.responses import RedirectResponse, Response
 from pytest_crucible.features.view.pages.respond import page, part_of_run, site_of
 from pytest_crucible.features.view.run.results import render_explanations, render_results
 from pytest_crucible.features.view.site import Site
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.store.runs import RunStore

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -13,6 +12,7 @@ from pytest_crucible.commands.runs import RUN_HEADS, run_cells
 from pytest_crucible.features.view.addresses import parse_number
 from pytest_crucible.features.view.live.state import resuming_run
 from pytest_crucible.features.view.pages.respond import page, site_of
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import RunSummary
 from pytest_crucible.report.html import MARKS
 from pytest_crucible.store.history import filter_runs, list_runs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import Future
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -18,6 +18,7 @@ from pytest_crucible.features.view.compare.compared_runs import split_names
 from pytest_crucible.features.view.compute.own_process import compute_apart
 from pytest_crucible.features.view.pages.respond import page, part, site_of
 from pytest_crucible.features.view.site import Site
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.report.pictures import chart_forest
 from pytest_crucible.report.trends import trend_chart, trend_table, trend_title

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from pytest_crucible.features.view.samples.stored_columns import (
     load_units,
     metric_names,
 )
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import ArmOutcomes, MetricFacts, Plan
 from pytest_crucible.runs.reporters import hide_instant
 from pytest_crucible.store.runs import RunStore

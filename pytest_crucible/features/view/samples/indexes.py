@@ -7,7 +7,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 
 import numpy as np
@@ -18,6 +17,7 @@ from pytest_crucible.features.view.samples.search import find_samples
 from pytest_crucible.features.view.samples.select import select_samples
 from pytest_crucible.features.view.samples.slices import load_slices
 from pytest_crucible.features.view.samples.state import ListState
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Plan
 from pytest_crucible.store.runs import RunStore
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from pytest_crucible.analyse.slices import MOST_GROUPS, is_by_twin
 from pytest_crucible.features.view.samples.index import Codes, Labels
 from pytest_crucible.measures.fields import field_names, label_order, slice_samples
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Plan
 from pytest_crucible.records.datasets import By, Field
 from pytest_crucible.store.database import from_json

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from dataclasses import dataclass
 from urllib.parse import urlsplit
+
+from pytest_crucible.quick_dataclass import dataclass
 
 LOCAL = "localhost"
 
