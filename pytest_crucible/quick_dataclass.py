@@ -11,6 +11,7 @@ import dataclasses
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, FrozenInstanceError, fields, is_dataclass
+from itertools import pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +64,7 @@ def _add_functions(new_class: type[Any], functions: Mapping[str, Any], written: 
     """Give a class the functions that are not written in it."""
     for name, function in functions.items():
         # Python itself writes this hash into a class with `__eq__`.
-        is_mark = name == "__hash__" and "__eq__" in written and written.get(name) is None
+        is_mark = "__eq__" in written and written.get(name) is None
         if name not in written or is_mark:
             setattr(new_class, name, function)
 
@@ -71,20 +72,27 @@ def _add_functions(new_class: type[Any], functions: Mapping[str, Any], written: 
 def _compile_init(new_class: type[Any], frozen: bool, slots: bool) -> Callable[..., None]:
     """Compile `__init__`: an argument for each field, in order, those by name alone last."""
     arguments = sorted((field for field in fields(new_class) if field.init), key=lambda field: bool(field.kw_only))
-    first_by_name = next((number for number, field in enumerate(arguments) if field.kw_only), len(arguments))
-    words = ["self", *map(_argument, arguments)]
-    words[first_by_name + 1 : first_by_name + 1] = ["*"] if first_by_name < len(arguments) else []
+    positional = [field for field in arguments if not field.kw_only]
+    _check_order(positional)
+    words = [_argument(field) for field in arguments]
+    words[len(positional) : len(positional)] = ["*"] if len(positional) < len(arguments) else []
     body = list(_assignments(fields(new_class), slots, "_set_{0}(self, {1})" if frozen else "self.{0} = {1}"))
     body += ["self.__post_init__()"] if hasattr(new_class, "__post_init__") else []
     names: dict[str, Any] = {"__name__": new_class.__module__, "_made_on_call": _MadeOnCall()}
     for field in fields(new_class):
         names |= {f"_default_{field.name}": field.default, f"_factory_{field.name}": field.default_factory}
         names |= {f"_set_{field.name}": _setter(new_class, field.name, slots)} if frozen else {}
-    exec(f"def __init__({', '.join(words)}):\n " + "\n ".join(body or ["pass"]), names)
+    exec(f"def __init__({', '.join(['self', *words])}):\n " + "\n ".join(body or ["pass"]), names)
     init: Callable[..., None] = names["__init__"]
     init.__qualname__ = f"{new_class.__qualname__}.__init__"
     init.__annotations__ = {field.name: field.type for field in arguments} | {"return": None}
     return init
+
+
+def _check_order(positional: Iterable[Field[Any]]) -> None:
+    for before, field in pairwise(positional):
+        if "=" in _argument(before) and "=" not in _argument(field):
+            raise TypeError(f"non-default argument {field.name!r} follows default argument {before.name!r}")
 
 
 def _argument(field: Field[Any]) -> str:
