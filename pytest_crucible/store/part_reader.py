@@ -44,7 +44,7 @@ def own_rows_condition(table: Table) -> str:
     if table is schema.events:
         return "run IN (:runs)"
     if table is schema.messages:
-        return f"id IN (SELECT messages FROM calls WHERE arm IN ({RUN_ARMS}))"
+        return f"id IN ({schema.forms_of_calls(f'arm IN ({RUN_ARMS})')})"
     if table is schema.texts:
         references = [
             f"SELECT {name} FROM {referring.name} WHERE arm IN ({RUN_ARMS}) AND {name} IS NOT NULL"

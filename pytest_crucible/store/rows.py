@@ -7,7 +7,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from pytest_crucible.records import UNCHANGED, Event, ModelCall, NoTwin, Outcome, Plan, Reply, Sample, Unit, Variant
 from pytest_crucible.records.outcomes import STOP, FeatureRows
@@ -15,17 +15,9 @@ from pytest_crucible.records.reasoning import reasoning_length
 from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.serialize import plain_or_repr, to_plain
 from pytest_crucible.store import schema
+from pytest_crucible.store.forms import conversation_form, store_form
 from pytest_crucible.store.table import Table
-from pytest_crucible.store.texts import (
-    SHORTEST_REFERENCE,
-    form_key,
-    form_of,
-    pack_form,
-    sample_texts,
-    sanitize_text,
-    text_form,
-    text_id,
-)
+from pytest_crucible.store.texts import SHORTEST_REFERENCE, form_key, sample_texts, sanitize_text, text_form, text_id
 
 MOST_FORMS = 100_000
 """Keys of stored forms that are remembered. A suite whose samples share no form would otherwise fill the memory with them."""
@@ -35,8 +27,57 @@ StoredUnit = tuple[int, Outcome, Sample]
 """Key of the arm, outcome of a unit, and its sample."""
 
 
+class FormRows:
+    """Turns forms into rows of the table `messages`. It remembers which were written."""
+
+    def __init__(self, *, stores_texts: bool) -> None:
+        """Without `stores_texts` there are no rows: forms are known by their keys alone."""
+        self._stores_texts = stores_texts
+        self._written: dict[int, Sequence[int]] = {}
+        """The keys of the texts that stand apart, by key of the form."""
+        self.rows: list[Row] = []
+
+    def __contains__(self, key: int) -> bool:
+        return key in self._written
+
+    def texts_of(self, key: int) -> Sequence[int]:
+        """Return the keys of the texts that stand apart from a form that was added."""
+        return self._written[key]
+
+    def add(self, form: str) -> int:
+        """Add the rows of a form that was not written before; return its key."""
+        key = form_key(form)
+        if key not in self._written and self._stores_texts:
+            stored = store_form(form)
+            self._write(key, stored.body, tuple(stored.texts))
+            for text, body in stored.texts.items():
+                self._write(text, body, ())
+        self._written.setdefault(key, ())
+        return key
+
+    def _write(self, key: int, body: bytes, texts: Sequence[int]) -> None:
+        if key not in self._written:
+            self._written[key] = texts
+            self.rows.append({"id": key, "body": body})
+
+    def take_rows(self) -> list[Row]:
+        """Return the rows since the last time, and forget forms where there are too many: they are written again."""
+        rows, self.rows = self.rows, []
+        if len(self._written) >= MOST_FORMS:
+            self._written.clear()
+        return rows
+
+
+class UnitRows(NamedTuple):
+    """The rows about the calls of some units, by table."""
+
+    calls: list[Row]
+    messages: list[Row]
+    conversation_texts: list[Row]
+
+
 class CallRows:
-    """Turns the calls of units into rows of the tables `calls` and `messages`. It remembers which forms were written."""
+    """Turns the calls of units into rows of the tables `calls`, `messages` and `conversation_texts`."""
 
     def __init__(self, hide: Callable[[str], str], run: Callable[[], str], *, stores_texts: bool = True) -> None:
         """`hide` redacts texts before they are stored; `run` returns the id of this run.
@@ -45,18 +86,20 @@ class CallRows:
         """
         self._hide, self._stores_texts = hide, stores_texts
         self._run = run
-        self._forms: set[int] = set()
+        self._forms = FormRows(stores_texts=stores_texts)
         self._answerers: dict[tuple[str, ...], list[str] | None] = {}
 
-    def rows(self, units: Iterable[StoredUnit]) -> tuple[list[Row], list[Row]]:
-        """Return rows of `calls`, and rows of `messages` for forms that have not been written before."""
+    def rows(self, units: Iterable[StoredUnit]) -> UnitRows:
+        """Return the rows of some units; of `messages` those that have not been written before."""
         calls: list[Row] = []
-        forms: list[Row] = []
+        texts: list[Row] = []
         for arm, outcome, sample in units:
-            calls += self._of_unit(arm, outcome, sample, forms)
-        return calls, forms
+            of_unit = list(self._of_unit(arm, outcome, sample))
+            calls += of_unit
+            texts += self._texts_of_unit(of_unit)
+        return UnitRows(calls, self._forms.take_rows(), texts)
 
-    def _of_unit(self, arm: int, outcome: Outcome, sample: Sample, forms: list[Row]) -> Iterator[Row]:
+    def _of_unit(self, arm: int, outcome: Outcome, sample: Sample) -> Iterator[Row]:
         scored = outcome.reply.text if outcome.reply is not None and not outcome.lost else None
         texts = KnownTexts(sample, self._hide)
         for number, call in enumerate(outcome.calls, start=1):
@@ -66,36 +109,42 @@ class CallRows:
                 "epoch": outcome.unit.repeat,
                 "call": number,
                 "request": call.request,
-                "messages": self._messages(call, texts, forms),
+                "messages": self._messages(call, texts),
                 "parameters": None if call.parameters is None else redact(to_plain(call.parameters), self._hide),
                 "member": sanitize_text(call.judge),
                 "error": self._text(call.error) or None,
             }
+            own = self._reply(call.reply, None if call.judge else scored, texts)
             if call.reply is not None and not call.judge:
                 for member, reply in call.reply.members.items():
-                    yield {**row, "member": sanitize_text(member), "error": None, **self._reply(reply, None)}
+                    yield {**row, "member": sanitize_text(member), "error": None, **self._reply(reply, None, texts)}
                 texts.add_reply(number, call.reply.text)
-            row.update(self._reply(call.reply, None if call.judge else scored))
-            yield row
+            yield {**row, **own}
 
-    def _messages(self, call: ModelCall, texts: KnownTexts, forms: list[Row]) -> int | None:
+    def _texts_of_unit(self, calls: Sequence[Row]) -> Iterator[Row]:
+        """Yield the rows that keep the texts which stand apart from the forms of a unit's calls."""
+        forms = dict.fromkeys(row[name] for row in calls for name in schema.FORM_COLUMNS if row[name] is not None)
+        for text in dict.fromkeys(text for form in forms for text in self._forms.texts_of(form)):
+            yield {**{name: calls[0][name] for name in ("arm", "position", "epoch")}, "message": text}
+
+    def _messages(self, call: ModelCall, texts: KnownTexts) -> int | None:
         """Return the key of the form of a call's messages; None if it has none."""
         if call.form_key is not None and call.form_key in self._forms:
             return call.form_key
         form = call_form(call, texts, call.system)
-        if form is None:
-            return None
-        key = form_key(form)
-        if key not in self._forms:
-            if len(self._forms) >= MOST_FORMS:
-                self._forms.clear()
-            self._forms.add(key)
-            if self._stores_texts:
-                forms.append({"id": key, "body": pack_form(form)})
-        return key
+        return None if form is None else self._forms.add(form)
 
-    def _reply(self, reply: Reply | None, scored: str | None) -> Row:
-        """Return the columns about a reply. A text that the table `replies` has is not stored again."""
+    def _tool_calls(self, reply: Reply, texts: KnownTexts) -> int | None:
+        """Return the key of the form of the tools that a reply calls; None if it calls none."""
+        if not reply.tool_calls:
+            return None
+        return self._forms.add(texts.form(redact(plain_or_repr(list(reply.tool_calls)), self._hide)))
+
+    def _reply(self, reply: Reply | None, scored: str | None, texts: KnownTexts) -> Row:
+        """Return the columns about a reply. A text that the table `replies` has is not stored again.
+
+        Its tool calls may refer to `texts`.
+        """
         if reply is None:
             return {**dict.fromkeys(_OF_A_REPLY), **self._texts(None, ""), "is_scored": False}
         is_scored = reply.text == scored
@@ -109,6 +158,7 @@ class CallRows:
             "cached": reply.cached,
             "as_before": reply.as_before,
             "finish": "" if reply.finish == STOP else finish_text(reply),
+            "tool_calls": self._tool_calls(reply, texts),
         }
 
     def _texts(self, text: str | None, reasoning: str) -> Row:
@@ -131,7 +181,7 @@ class CallRows:
         return sanitize_text(self._hide(text)) if text else ""
 
 
-_OF_A_REPLY = ("think", "paid_by", "answered_by", "cached", "as_before", "finish")
+_OF_A_REPLY = ("think", "paid_by", "answered_by", "cached", "as_before", "finish", "tool_calls")
 """Columns of a call that are null where it has no reply, beside those of its texts."""
 
 
@@ -152,6 +202,8 @@ class KnownTexts:
         self.hide = hide
         self._replies: list[tuple[str, str]] = []
         """Those that no call has needed yet, by the name of their reference."""
+        self._long: dict[str, str] = {}
+        """The forms of long texts of conversations, by the texts."""
 
     def add_reply(self, number: int, text: str) -> None:
         """Let later messages refer to the reply of a call."""
@@ -175,6 +227,10 @@ class KnownTexts:
         self._replies.clear()
         return self._forms
 
+    def form(self, messages: Any) -> str:
+        """Return the form of messages, or of tool calls, which refers to these texts."""
+        return conversation_form(messages, self.texts(), self._long)
+
 
 def with_system(system: str, messages: Any) -> Any:
     """Return the messages as sent: after the adapter's system prompt, a text as a message of the user."""
@@ -191,7 +247,7 @@ def call_form(call: ModelCall, texts: KnownTexts, system: str) -> str | None:
         messages = with_system(texts.hide(system), messages)
     elif messages == texts.input:
         return None
-    return form_of(messages, texts.texts())
+    return texts.form(messages)
 
 
 FeatureUnit = tuple[int, Unit, FeatureRows]

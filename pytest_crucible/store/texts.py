@@ -134,8 +134,12 @@ def redact_form(form: str, hide: Callable[[str], str]) -> str:
 
 
 def form_of(messages: Any, texts: Mapping[str, str]) -> str:
-    """Return the form of some messages. The longest texts are replaced first: one may be a part of another."""
-    form = _ENCODE(messages)
+    """Return the form of some messages."""
+    return replace_texts(_ENCODE(messages), texts)
+
+
+def replace_texts(form: str, texts: Mapping[str, str]) -> str:
+    """Return a form with references in place of texts. The longest are replaced first: one may be a part of another."""
     # Of a long conversation most replies are in it; of a thousand calls with one message each hardly any.
     for name in sorted((name for name in texts if texts[name] in form), key=lambda name: -len(texts[name])):
         form = form.replace(texts[name], f"\x01{name}\x02")

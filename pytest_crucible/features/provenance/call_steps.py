@@ -40,6 +40,7 @@ def call_steps(run: str, call: StoredCall, parameters: Parameters, hits: Sequenc
         "prompt": call.messages,
         "parameters": sent,
         "reply": call.text,
+        "tool_calls": list(call.tool_calls) or None,
         "reasoning": call.reasoning or None,
         "error": call.error or None,
         "model": call.answered_by[0] or None if call.answered_by else None,
