@@ -27,6 +27,7 @@ from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.samples import load_sample, load_twins, samples
 from pytest_crucible.store.schema import FORM_COLUMNS
 from pytest_crucible.store.texts import (
+    PARAMETERS,
     SHORTEST_REFERENCE,
     messages_of,
     referred_text,
@@ -178,8 +179,9 @@ def _calls(
     """Return the calls of an arm about one sample or twin, by repeat over all prompts."""
     query = f"""
         SELECT
-            calls.call, request, member, messages, tool_calls, parameters, is_scored, reasoning, think, error, paid_by,
+            calls.call, request, member, messages, tool_calls, is_scored, reasoning, think, error, paid_by,
             has_texts, cached, answered_by,
+            {PARAMETERS} AS parameters,
             {stored_text("calls")} AS text,
             {referred_text("calls.reasoning_id")} AS thoughts,
             {stored_text("replies")} AS scored,

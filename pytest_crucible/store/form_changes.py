@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 from pytest_crucible.store import schema
 from pytest_crucible.store.database import Connection
-from pytest_crucible.store.forms import load_bodies, load_forms, store_form, texts_apart
-from pytest_crucible.store.texts import form_key, redact_form, unpack_form
+from pytest_crucible.store.forms import load_bodies, load_forms, split_conversation, texts_apart
+from pytest_crucible.store.texts import form_key, pack_form, redact_form, unpack_form
 
 _OF_ARMS = "arm IN (SELECT id FROM arms WHERE experiment IN (SELECT id FROM experiments WHERE run = :run))"
 _UNIT = ("arm", "position", "epoch")
@@ -35,9 +35,9 @@ def _redacted_keys(connection: Connection, run: str, hide: Callable[[str], str])
         redacted = redact_form(form, hide)
         if redacted != form:
             changed[old] = form_key(redacted)
-            stored = store_form(redacted)
-            bodies = {**stored.texts, stored.key: stored.body}
-            connection.insert(schema.messages, [{"id": key, "body": body} for key, body in bodies.items()])
+            _, body, texts = split_conversation(redacted)
+            forms = {**texts, changed[old]: body}
+            connection.insert(schema.messages, [{"id": key, "body": pack_form(form)} for key, form in forms.items()])
     return changed
 
 

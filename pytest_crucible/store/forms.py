@@ -6,36 +6,39 @@ more is replaced by a reference to a form of its own, under its key, and that is
     form       [{"content":"...","role":"assistant"},{"content":"(20,000 characters)","role":"tool"}]
     stored     [{"content":"...","role":"assistant"},{"content":<0x01>p-7166290487519<0x02>,"role":"tool"}]
 
-The key of a form is that of the whole form, so that what was sent has one key however it is stored. What is a conversation, and which
-texts stand apart, depends on the form alone: equal forms are stored alike.
+The key of a form is that of the whole form, so that what was sent has one key however it is stored. What is a conversation, and
+which texts stand apart, depends on the form alone: equal forms are stored alike.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from pytest_crucible.store.database import BATCH_SIZE
-from pytest_crucible.store.texts import form_key, pack_form, replace_texts, text_of_input, unpack_form
+from pytest_crucible.store.texts import form_key, replace_texts, text_of_input, unpack_form
 
 SHORTEST_APART = 256
-"""Characters of a text that stands apart: a shorter one, compressed, takes little more than the row with its key."""
+"""Characters of a text, as a form has it, that stands apart: a shorter one, compressed, takes little more than a row with a key."""
+_SHORTEST_LOOKED_AT = 20
+"""Characters of a text that may stand apart: in a form, each has twelve at most."""
 _SIGNS = ('"role":"assistant"', '"type":"function"')
 """A form with one of these is of a conversation, or of tool calls, whose texts further calls send again."""
 _LITERAL = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
 _APART = re.compile("\x01p(-?\\d+)\x02")
-_PLACE = '"\x03"'
-"""Stands in place of a long text while the others are replaced: no text of a sample or reply has a control character."""
+_PLACE, _WRITTEN_PLACE = "\x03", '"\\u0003"'
+"""Stands in place of a text while the others are replaced, and how JSON has it."""
 
 
-class StoredForm(NamedTuple):
-    """A form as it is stored."""
+class SplitForm(NamedTuple):
+    """A form, and what is stored of it."""
 
-    key: int
-    body: bytes
-    texts: Mapping[int, bytes]
-    """The bodies of the texts that stand apart, by key."""
+    form: str
+    body: str
+    """Has references in place of the texts that stand apart."""
+    texts: Mapping[int, str]
+    """The forms of these texts, by key."""
 
 
 def is_conversation(form: str) -> bool:
@@ -43,26 +46,82 @@ def is_conversation(form: str) -> bool:
     return any(sign in form for sign in _SIGNS)
 
 
-def store_form(form: str) -> StoredForm:
-    """Return what is stored of a form.
+def split_conversation(form: str) -> SplitForm:
+    """Return a form with its long texts apart.
 
-    >>> stored = store_form('[{"content":"' + "?" * 300 + '","role":"assistant"}]')
-    >>> unpack_form(stored.body) == f'[{{"content":\x01p{[*stored.texts][0]}\x02,"role":"assistant"}}]'
+    >>> form, body, texts = split_conversation('[{"content":"' + "?" * 300 + '","role":"assistant"}]')
+    >>> body == f'[{{"content":\x01p{[*texts][0]}\x02,"role":"assistant"}}]'
     True
     """
-    texts: dict[int, bytes] = {}
+    texts: dict[int, str] = {}
 
     def put_apart(match: re.Match[str]) -> str:
         literal = match[0]
         if len(literal) < SHORTEST_APART:
             return literal
         key = form_key(literal)
-        if key not in texts:
-            texts[key] = pack_form(literal)
-        return f"\x01p{key}\x02"
+        texts[key] = literal
+        return _reference(key)
 
-    body = _LITERAL.sub(put_apart, form) if is_conversation(form) else form
-    return StoredForm(form_key(form), pack_form(body), texts)
+    return SplitForm(form, _LITERAL.sub(put_apart, form) if is_conversation(form) else form, texts)
+
+
+class ConversationForms:
+    """Makes the forms of the messages that one unit sends.
+
+    A long text has the form that it had at first: a later reply that is a part of it, such as "Paris", would give it another one,
+    and it would be stored again.
+    """
+
+    def __init__(self) -> None:
+        self._long: dict[str, tuple[int, str]] = {}
+        """Key and form of texts that stand apart."""
+
+    def split(self, messages: Any, texts: Mapping[str, str]) -> SplitForm:
+        """Return what `split_conversation` does of the form of some messages, which refers to `texts`."""
+        leaves: list[str] = []
+        # Most of a conversation was sent before: its long texts are not written again.
+        rest = text_of_input(_take_leaves(messages, leaves)).replace(_WRITTEN_PLACE, _PLACE)
+        between = replace_texts(rest, texts).split(_PLACE)
+        # A key of an object may be the mark itself.
+        if not is_conversation(_PLACE.join(between)) or len(between) != len(leaves) + 1:
+            form = replace_texts(text_of_input(messages), texts)
+            return SplitForm(form, form, {})
+        written = [self._write(leaf, texts) for leaf in leaves]
+        return SplitForm(
+            _join(between, (literal for _, literal in written)),
+            _join(between, (literal if key is None else _reference(key) for key, literal in written)),
+            {key: literal for key, literal in written if key is not None},
+        )
+
+    def _write(self, leaf: str, texts: Mapping[str, str]) -> tuple[int | None, str]:
+        """Return the form of a text, and its key if it stands apart."""
+        if leaf in self._long:
+            return self._long[leaf]
+        literal = replace_texts(text_of_input(leaf), texts)
+        if len(literal) < SHORTEST_APART:
+            return None, literal
+        self._long[leaf] = form_key(literal), literal
+        return self._long[leaf]
+
+
+def _take_leaves(value: Any, leaves: list[str]) -> Any:
+    """Return a JSON value with a mark in place of texts, and add these to `leaves`, in the order of the form."""
+    if isinstance(value, str) and (len(value) >= _SHORTEST_LOOKED_AT or value == _PLACE):
+        leaves.append(value)
+        return _PLACE
+    if isinstance(value, Mapping):
+        return {name: _take_leaves(value[name], leaves) for name in sorted(value)}
+    return [_take_leaves(part, leaves) for part in value] if isinstance(value, list | tuple) else value
+
+
+def _join(between: Sequence[str], texts: Iterable[str]) -> str:
+    first, *rest = between
+    return "".join([first, *(part for pair in zip(texts, rest, strict=True) for part in pair)])
+
+
+def _reference(key: int) -> str:
+    return f"\x01p{key}\x02"
 
 
 def expand_form(body: str, texts: Mapping[int, str]) -> str:
@@ -73,29 +132,6 @@ def expand_form(body: str, texts: Mapping[int, str]) -> str:
 def texts_apart(body: str) -> list[int]:
     """Return the keys of the texts that a stored form refers to."""
     return list(dict.fromkeys(map(int, _APART.findall(body))))
-
-
-def conversation_form(messages: Any, texts: Mapping[str, str], known: dict[str, str]) -> str:
-    """Return the form of some messages, as `form_of` does; a long text has the form that it had at first.
-
-    `known` has those of the unit's earlier calls, and receives others: a later reply that is a part of an earlier text, such as
-    "Paris", would give it another form, and it would be stored again.
-    """
-    written, apart = text_of_input(messages), list[str]()
-    if not is_conversation(written):
-        return replace_texts(written, texts)
-
-    def put_apart(match: re.Match[str]) -> str:
-        literal = match[0]
-        if len(literal) < SHORTEST_APART:
-            return literal
-        if literal not in known:
-            known[literal] = replace_texts(literal, texts)
-        apart.append(known[literal])
-        return _PLACE
-
-    first, *rest = replace_texts(_LITERAL.sub(put_apart, written), texts).split(_PLACE)
-    return "".join([first, *(part for pair in zip(apart, rest, strict=True) for part in pair)])
 
 
 class Rows(Protocol):
@@ -121,5 +157,4 @@ def load_bodies(rows: Rows, keys: Iterable[int], owner: Mapping[str, int]) -> It
     conditions = (f"EXISTS (SELECT 1 FROM {name}s WHERE {name}s.id = :{name})" for name in owner)
     query = " AND ".join(["SELECT id, body FROM messages WHERE id IN (:keys)", *conditions])
     for start in range(0, len(ordered), BATCH_SIZE):
-        for key, body in rows(query, keys=ordered[start : start + BATCH_SIZE], **owner):
-            yield key, body
+        yield from rows(query, keys=ordered[start : start + BATCH_SIZE], **owner)

@@ -317,7 +317,7 @@ def _redact_texts(connection: Connection, table: str, column: str, run: str, hid
     """Let rows refer to redacted texts. The texts themselves stay for the rows of other runs, if there are any."""
     query = f"SELECT id, body FROM texts WHERE id IN (SELECT {column} FROM {table} WHERE {_OF_ARMS})"
     for old, body in connection.execute(query, run=run).fetchall():
-        if (redacted := hide(body)) != body:
+        if (redacted := _redact_stored(body, "JSON" if column == "parameters_id" else "TEXT", hide)) != body:
             new = text_id(redacted)
             connection.insert(schema.texts, [{"id": new, "body": redacted}])
             statement = f"UPDATE {table} SET {column} = :new WHERE {column} = :old AND {_OF_ARMS}"
@@ -326,7 +326,7 @@ def _redact_texts(connection: Connection, table: str, column: str, run: str, hid
 
 def _remove_cached(connection: Connection, run: str, hide: Callable[[str], str]) -> None:
     """Delete cached replies with findings: changed, they would not be the model's."""
-    apart = ", ".join(referred_text(f"reply_cache.{name}") for name in REFERENCES)
+    apart = ", ".join(referred_text(f"reply_cache.{name}") for name in REFERENCES if name in schema.reply_cache.names)
     query = f"SELECT key, reply, text, {apart} FROM reply_cache WHERE run = :run"
     for key, *parts in connection.execute(query, run=run).fetchall():
         if any(part and hide(part) != part for part in parts):

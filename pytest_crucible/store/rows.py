@@ -15,9 +15,17 @@ from pytest_crucible.records.reasoning import reasoning_length
 from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.serialize import plain_or_repr, to_plain
 from pytest_crucible.store import schema
-from pytest_crucible.store.forms import conversation_form, store_form
+from pytest_crucible.store.forms import SHORTEST_APART, ConversationForms, SplitForm
 from pytest_crucible.store.table import Table
-from pytest_crucible.store.texts import SHORTEST_REFERENCE, form_key, sample_texts, sanitize_text, text_form, text_id
+from pytest_crucible.store.texts import (
+    SHORTEST_REFERENCE,
+    form_key,
+    pack_form,
+    sample_texts,
+    sanitize_text,
+    text_form,
+    text_id,
+)
 
 MOST_FORMS = 100_000
 """Keys of stored forms that are remembered. A suite whose samples share no form would otherwise fill the memory with them."""
@@ -44,21 +52,20 @@ class FormRows:
         """Return the keys of the texts that stand apart from a form that was added."""
         return self._written[key]
 
-    def add(self, form: str) -> int:
+    def add(self, split: SplitForm) -> int:
         """Add the rows of a form that was not written before; return its key."""
-        key = form_key(form)
+        key = form_key(split.form)
         if key not in self._written and self._stores_texts:
-            stored = store_form(form)
-            self._write(key, stored.body, tuple(stored.texts))
-            for text, body in stored.texts.items():
-                self._write(text, body, ())
+            self._write(key, split.body, tuple(split.texts))
+            for text, literal in split.texts.items():
+                self._write(text, literal, ())
         self._written.setdefault(key, ())
         return key
 
-    def _write(self, key: int, body: bytes, texts: Sequence[int]) -> None:
+    def _write(self, key: int, body: str, texts: Sequence[int]) -> None:
         if key not in self._written:
             self._written[key] = texts
-            self.rows.append({"id": key, "body": body})
+            self.rows.append({"id": key, "body": pack_form(body)})
 
     def take_rows(self) -> list[Row]:
         """Return the rows since the last time, and forget forms where there are too many: they are written again."""
@@ -110,7 +117,7 @@ class CallRows:
                 "call": number,
                 "request": call.request,
                 "messages": self._messages(call, texts),
-                "parameters": None if call.parameters is None else redact(to_plain(call.parameters), self._hide),
+                **self._parameters(call),
                 "member": sanitize_text(call.judge),
                 "error": self._text(call.error) or None,
             }
@@ -120,6 +127,13 @@ class CallRows:
                     yield {**row, "member": sanitize_text(member), "error": None, **self._reply(reply, None, texts)}
                 texts.add_reply(number, call.reply.text)
             yield {**row, **own}
+
+    def _parameters(self, call: ModelCall) -> Row:
+        """Return the columns with a call's parameters: long ones, such as the schemas of tools, are a text that calls share."""
+        plain = None if call.parameters is None else redact(to_plain(call.parameters), self._hide)
+        if not self._stores_texts or len(call.settings) < SHORTEST_APART:
+            return {"parameters": plain, "parameters_id": None}
+        return {"parameters": None, "parameters_id": json.dumps(plain)}
 
     def _texts_of_unit(self, calls: Sequence[Row]) -> Iterator[Row]:
         """Yield the rows that keep the texts which stand apart from the forms of a unit's calls."""
@@ -202,8 +216,7 @@ class KnownTexts:
         self.hide = hide
         self._replies: list[tuple[str, str]] = []
         """Those that no call has needed yet, by the name of their reference."""
-        self._long: dict[str, str] = {}
-        """The forms of long texts of conversations, by the texts."""
+        self._conversations = ConversationForms()
 
     def add_reply(self, number: int, text: str) -> None:
         """Let later messages refer to the reply of a call."""
@@ -227,9 +240,9 @@ class KnownTexts:
         self._replies.clear()
         return self._forms
 
-    def form(self, messages: Any) -> str:
+    def form(self, messages: Any) -> SplitForm:
         """Return the form of messages, or of tool calls, which refers to these texts."""
-        return conversation_form(messages, self.texts(), self._long)
+        return self._conversations.split(messages, self.texts())
 
 
 def with_system(system: str, messages: Any) -> Any:
@@ -238,7 +251,7 @@ def with_system(system: str, messages: Any) -> Any:
     return [{"role": "system", "content": system}, *rest]
 
 
-def call_form(call: ModelCall, texts: KnownTexts, system: str) -> str | None:
+def call_form(call: ModelCall, texts: KnownTexts, system: str) -> SplitForm | None:
     """Return the form of a call's messages after a system prompt; None if the input was sent unchanged, as by most tests."""
     if call.text is texts.sample.input and not (system or call.judge):
         return None

@@ -243,6 +243,8 @@ calls = Table(
         Column("finish", "VARCHAR(16)"),
         # The tools that the reply calls, as a form in `messages`; null without any, and in formats before 13.
         Column("tool_calls", "BIGINT"),
+        # Of long parameters, such as the schemas of tools, the id of their JSON in `texts`; `parameters` is null then.
+        Column("parameters_id", "BLOB"),
     ),
     has_rowid=False,
 )
@@ -404,11 +406,20 @@ ADDED: tuple[tuple[Table | tuple[Table, str], ...], ...] = (
     ((calls, "answered_by"), (calls, "cached"), (calls, "as_before")),
     ((events, "call"), (events, "request"), (runs, "format"), (calls, "has_texts")),
     ((calls, "finish"),),
-    (conversation_texts, (calls, "tool_calls")),
+    (conversation_texts, (calls, "tool_calls"), (calls, "parameters_id")),
 )
 """What the formats 2, 3 ... have added to the one before. Nothing that a format has is ever changed or taken away.
 
 Tables of features are in no format: a store that lacks them gets them when it is opened."""
+
+
+def later_columns(table: Table, formats: int = 0) -> frozenset[str]:
+    """Return the columns that the formats after the first ones, so many, have added to a table."""
+    additions = (addition for of_format in ADDED[formats:] for addition in of_format)
+    return frozenset(
+        name for of_table, name in (each for each in additions if isinstance(each, tuple)) if of_table is table
+    )
+
 
 FORMAT = 1 + len(ADDED)
 """A store with a higher number belongs to a newer version; one with a lower number is upgraded."""

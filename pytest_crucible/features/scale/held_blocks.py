@@ -85,14 +85,19 @@ def open_held_blocks(root: str, probe: str, run: str, node: str) -> HeldBlocks:
 
 def outcome_rows(tables: Sequence[Rows], *, with_calls: bool) -> list[Rows]:
     """Return the rows of a block that go to the driver although they are in a part, and those of tables without parts."""
-    # Cached replies refer to their texts.
     complete = {*KEYED, schema.lost, *([schema.calls] if with_calls else [])}
-    complete |= {schema.texts} if any(table in KEYED for table, _, _ in tables) else set()
+    # Cached replies refer to their texts, and calls with many tools to the text of their parameters.
+    with_texts = any(table in KEYED or (table in complete and _refers(rows)) for table, _, rows in tables)
+    complete |= {schema.texts} if with_texts else set()
     return [
         (table, overwrite, _odd_replies(rows) if table is schema.replies else rows)
         for table, overwrite, rows in tables
         if table in complete or table is schema.replies
     ]
+
+
+def _refers(rows: Sequence[Any]) -> bool:
+    return any(row.get("parameters_id") for row in rows)
 
 
 def _odd_replies(rows: Sequence[Any]) -> list[dict[str, Any]]:
