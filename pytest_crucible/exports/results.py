@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from pytest_crucible.records import Arm, Estimate, MetricFacts, Plan, Run, Sample, Value
+from pytest_crucible.records import Arm, Estimate, MetricFacts, Plan, Run, Sample, StoredCall, Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +27,8 @@ class SampleResult:
     error: str = ""
     """Why the whole reply is lost; empty otherwise."""
     text: str = ""
+    calls: Sequence[StoredCall] = ()
+    """Of a sample about which the arm was called several times, or has called tools; empty for others."""
     finish: str = "stop"
     input_tokens: int | None = None
     output_tokens: int | None = None

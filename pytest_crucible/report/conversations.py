@@ -110,15 +110,21 @@ def _sent(call: StoredCall) -> list[Any]:
 
 
 def _about(call: StoredCall) -> str:
-    parts = [f"{name}={value}" for name, value in (call.parameters or {}).items()]
+    parts = [f"{name}={parameter_text(name, value)}" for name, value in (call.parameters or {}).items()]
     if call.paid_by is not None:
         parts.append(f"paid by run {call.paid_by}" if call.paid_by else "paid by an earlier run")
     return f" ({', '.join(parts)})" if parts else ""
 
 
+def parameter_text(name: str, value: Any) -> Any:
+    """Return a parameter for a heading: of tools, whose schemas are long, their names."""
+    names = [name for name, _ in _functions(value)] if name == "tools" else []
+    return f"[{', '.join(map(str, names))}]" if names else value
+
+
 def _message(message: Mapping[str, Any]) -> Iterator[Block]:
     content, role = message.get("content"), str(message.get("role", "message"))
-    tools = list(_tool_calls(message.get(TOOL_CALLS)))
+    tools = list(tool_texts(message.get(TOOL_CALLS)))
     shown_apart = ("role", "content", "tool_call_id", *([TOOL_CALLS] if tools else []))
     rest = {name: value for name, value in message.items() if name not in shown_apart}
     if content if tools else (content is not None or not rest):
@@ -129,8 +135,8 @@ def _message(message: Mapping[str, Any]) -> Iterator[Block]:
         yield Block("message", role, rest)
 
 
-def _tool_calls(calls: Any) -> Iterator[str]:
-    """Yield the tools that an assistant's message calls, as `name(arguments)`; none of calls in another form."""
+def tool_texts(calls: Any) -> Iterator[str]:
+    """Yield the tools that a message or a reply calls, as `name(arguments)`; none of calls in another form."""
     for name, arguments in _functions(calls):
         yield f"{name}({arguments or ''})"
 
@@ -156,5 +162,5 @@ def _reply(call: StoredCall) -> Iterator[Block]:
     text = answer_text(call.text) if call.think else call.text
     if text or not call.tool_calls:
         yield Block("reply", name, text.lstrip() if call.reasoning else text)
-    for tool in list(_tool_calls(call.tool_calls)) or call.tool_calls:
+    for tool in list(tool_texts(call.tool_calls)) or call.tool_calls:
         yield Block("reply", "tool call", tool)

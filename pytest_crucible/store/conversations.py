@@ -155,7 +155,7 @@ def _of_twin(store: RunStore, experiment: int, plan: Plan, position: int, twin: 
         sample = sample if sent is None else {**sample, "input": sent["input"]}
     for number, (arm, replies) in enumerate(zip(plan.arms, exchange.replies, strict=True)):
         draws = plan.draws(number)
-        calls = _calls(store, experiment, number, sample, draws, twin)
+        calls = load_sample_calls(store, experiment, number, sample, draws, twin)
         scores = _scores(store, experiment, number, position, draws, twin)
         for reply in replies:
             unit = Unit(position, twin * draws.prompts, number, reply.repeat)
@@ -173,8 +173,14 @@ def _of_twin(store: RunStore, experiment: int, plan: Plan, position: int, twin: 
             )
 
 
-def _calls(
-    store: RunStore, experiment: int, number: int, sample: Mapping[str, Any], draws: Draws, twin: int
+def agent_positions(store: RunStore, experiment: int, number: int) -> set[int]:
+    """Return the positions of samples about which an arm was called several times, or has called tools."""
+    where = f"{of_arm()} AND calls.member = '' AND (calls.call > 1 OR calls.tool_calls IS NOT NULL)"
+    return {position for (position,) in _rows_of_arm(store, experiment, number, "calls", "DISTINCT position", where)}
+
+
+def load_sample_calls(
+    store: RunStore, experiment: int, number: int, sample: Mapping[str, Any], draws: Draws, twin: int = 0
 ) -> Mapping[int, Sequence[StoredCall]]:
     """Return the calls of an arm about one sample or twin, by repeat over all prompts."""
     query = f"""
