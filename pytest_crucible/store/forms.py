@@ -13,9 +13,10 @@ which texts stand apart, depends on the form alone: equal forms are stored alike
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from pytest_crucible.records.redaction import redact
 from pytest_crucible.store.database import BATCH_SIZE
 from pytest_crucible.store.texts import form_key, replace_texts, text_of_input, unpack_form
 
@@ -69,40 +70,38 @@ def split_conversation(form: str) -> SplitForm:
 class ConversationForms:
     """Makes the forms of the messages that one unit sends.
 
-    A long text has the form that it had at first: a later reply that is a part of it, such as "Paris", would give it another one,
-    and it would be stored again.
+    A text has the form that it had at first: a later reply that is a part of it, such as "Paris", would give it another one, and a
+    long one would be stored again. Nor is it redacted and written again: most of a conversation was sent before.
     """
 
-    def __init__(self) -> None:
-        self._long: dict[str, tuple[int, str]] = {}
-        """Key and form of texts that stand apart."""
+    def __init__(self, hide: Callable[[str], str]) -> None:
+        """`hide` redacts a text."""
+        self._hide = hide
+        self._written: dict[str, tuple[int | None, str]] = {}
+        """The form of each text, and its key if it stands apart."""
 
     def split(self, messages: Any, texts: Mapping[str, str]) -> SplitForm:
-        """Return what `split_conversation` does of the form of some messages, which refers to `texts`."""
+        """Return what `split_conversation` does of the form of some messages, redacted, which refers to `texts`."""
         leaves: list[str] = []
-        # Most of a conversation was sent before: its long texts are not written again.
-        rest = text_of_input(_take_leaves(messages, leaves)).replace(_WRITTEN_PLACE, _PLACE)
+        rest = text_of_input(redact(_take_leaves(messages, leaves), self._hide)).replace(_WRITTEN_PLACE, _PLACE)
         between = replace_texts(rest, texts).split(_PLACE)
-        # A key of an object may be the mark itself.
-        if not is_conversation(_PLACE.join(between)) or len(between) != len(leaves) + 1:
-            form = replace_texts(text_of_input(messages), texts)
+        if len(between) != len(leaves) + 1:
+            # A key of an object, or a text that was redacted, is the mark itself.
+            form = replace_texts(text_of_input(redact(messages, self._hide)), texts)
             return SplitForm(form, form, {})
         written = [self._write(leaf, texts) for leaf in leaves]
-        return SplitForm(
-            _join(between, (literal for _, literal in written)),
-            _join(between, (literal if key is None else _reference(key) for key, literal in written)),
-            {key: literal for key, literal in written if key is not None},
-        )
+        form = _join(between, (literal for _, literal in written))
+        if not is_conversation(_PLACE.join(between)):
+            return SplitForm(form, form, {})
+        body = _join(between, (literal if key is None else _reference(key) for key, literal in written))
+        return SplitForm(form, body, {key: literal for key, literal in written if key is not None})
 
     def _write(self, leaf: str, texts: Mapping[str, str]) -> tuple[int | None, str]:
-        """Return the form of a text, and its key if it stands apart."""
-        if leaf in self._long:
-            return self._long[leaf]
-        literal = replace_texts(text_of_input(leaf), texts)
-        if len(literal) < SHORTEST_APART:
-            return None, literal
-        self._long[leaf] = form_key(literal), literal
-        return self._long[leaf]
+        """Return the form of a text, and its key if it is long enough to stand apart."""
+        if leaf not in self._written:
+            literal = replace_texts(text_of_input(self._hide(leaf)), texts)
+            self._written[leaf] = (form_key(literal) if len(literal) >= SHORTEST_APART else None), literal
+        return self._written[leaf]
 
 
 def _take_leaves(value: Any, leaves: list[str]) -> Any:

@@ -152,7 +152,7 @@ class CallRows:
         """Return the key of the form of the tools that a reply calls; None if it calls none."""
         if not reply.tool_calls:
             return None
-        return self._forms.add(texts.form(redact(plain_or_repr(list(reply.tool_calls)), self._hide)))
+        return self._forms.add(texts.form(plain_or_repr(list(reply.tool_calls))))
 
     def _reply(self, reply: Reply | None, scored: str | None, texts: KnownTexts) -> Row:
         """Return the columns about a reply. A text that the table `replies` has is not stored again.
@@ -216,7 +216,7 @@ class KnownTexts:
         self.hide = hide
         self._replies: list[tuple[str, str]] = []
         """Those that no call has needed yet, by the name of their reference."""
-        self._conversations = ConversationForms()
+        self._conversations = ConversationForms(hide)
 
     def add_reply(self, number: int, text: str) -> None:
         """Let later messages refer to the reply of a call."""
@@ -224,12 +224,12 @@ class KnownTexts:
 
     @cached_property
     def input(self) -> Any:
-        """The stored input of the sample."""
-        return redact(plain_or_repr(self.sample.input), self.hide)
+        """The input of the sample as plain data."""
+        return plain_or_repr(self.sample.input)
 
     @cached_property
     def _forms(self) -> dict[str, str]:
-        return sample_texts(self.input, redact(plain_or_repr(self.sample.metadata), self.hide))
+        return sample_texts(redact(self.input, self.hide), redact(plain_or_repr(self.sample.metadata), self.hide))
 
     def texts(self) -> dict[str, str]:
         """Return texts by the name of their reference."""
@@ -241,7 +241,7 @@ class KnownTexts:
         return self._forms
 
     def form(self, messages: Any) -> SplitForm:
-        """Return the form of messages, or of tool calls, which refers to these texts."""
+        """Return the redacted form of messages, or of tool calls, which refers to these texts."""
         return self._conversations.split(messages, self.texts())
 
 
@@ -255,9 +255,9 @@ def call_form(call: ModelCall, texts: KnownTexts, system: str) -> SplitForm | No
     """Return the form of a call's messages after a system prompt; None if the input was sent unchanged, as by most tests."""
     if call.text is texts.sample.input and not (system or call.judge):
         return None
-    messages = redact(json.loads(call.text) if call.is_json else call.text, texts.hide)
+    messages = json.loads(call.text) if call.is_json else call.text
     if system:
-        messages = with_system(texts.hide(system), messages)
+        messages = with_system(system, messages)
     elif messages == texts.input:
         return None
     return texts.form(messages)

@@ -25,7 +25,7 @@ REPLY = {"role": "assistant", "content": "I read it."}
 
 
 def split(messages: Any, **texts: str) -> SplitForm:
-    return ConversationForms().split(messages, {name: text_form(text) for name, text in texts.items()})
+    return ConversationForms(str).split(messages, {name: text_form(text) for name, text in texts.items()})
 
 
 def result(text: str) -> dict[str, str]:
@@ -66,7 +66,7 @@ def test_a_text_that_is_a_reference_alone_is_no_text_of_its_own():
 
 
 def test_a_later_reply_within_an_earlier_text_does_not_store_it_again():
-    forms = ConversationForms()
+    forms = ConversationForms(str)
     first = forms.split([REPLY, result(LONG)], {})
 
     second = forms.split([REPLY, result(LONG), {"role": "assistant", "content": "many lines"}], {"r2": "many lines"})
@@ -107,7 +107,7 @@ MESSAGES = st.lists(
 
 @given(st.lists(MESSAGES, max_size=3), st.lists(st.text(min_size=3, max_size=9), max_size=3))
 def test_any_conversation_is_read_as_it_was_sent(calls, replies):
-    forms = ConversationForms()
+    forms = ConversationForms(str)
     texts = {f"r{number}": text_form(text) for number, text in enumerate(replies)}
     for messages in calls:
         form, body, apart = forms.split(messages, texts)
@@ -116,6 +116,31 @@ def test_any_conversation_is_read_as_it_was_sent(calls, replies):
         assert expand_form(body, apart) == form
         # Equal forms are stored alike, in whatever order texts and replies came.
         assert split_conversation(form) == (form, body, apart)
+
+
+def test_texts_names_and_short_words_are_redacted_once():
+    hidden: list[str] = []
+
+    def hide(text: str) -> str:
+        hidden.append(text)
+        return text.replace("Ann", "(name)")
+
+    forms = ConversationForms(hide)
+    messages = [REPLY, result(f"{LONG} Ann"), {"role": "user", "content": "Ann", "of Ann": "Ann is a name here"}]
+    form = forms.split(messages, {}).form
+    assert forms.split(messages, {}).form == form
+
+    assert "Ann" not in form
+    assert messages_of(form, {})[-1] == {"role": "user", "content": "(name)", "of (name)": "(name) is a name here"}
+    assert hidden.count(f"{LONG} Ann") == 1
+
+
+def test_a_redaction_that_looks_like_a_mark_is_a_text():
+    forms = ConversationForms(lambda text: "\x03" if text == "Ann" else text)
+
+    _, body, texts = forms.split([REPLY, result("Ann"), result(LONG)], {})
+
+    assert messages_of(expand_form(body, texts), {}) == [REPLY, result("\x03"), result(LONG)]
 
 
 def test_forms_are_loaded_whole_or_not_at_all():
