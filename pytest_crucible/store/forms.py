@@ -12,6 +12,7 @@ which texts stand apart, depends on the form alone: equal forms are stored alike
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -70,8 +71,8 @@ def split_conversation(form: str) -> SplitForm:
 class ConversationForms:
     """Makes the forms of the messages that one unit sends.
 
-    A text has the form that it had at first: a later reply that is a part of it, such as "Paris", would give it another one, and a
-    long one would be stored again. Nor is it redacted and written again: most of a conversation was sent before.
+    A message has the form that it had at first: a later reply that is a part of it, such as "Paris", would give it another one, and
+    a long text would be stored again. Nor is it read, redacted and written again: most of a conversation was sent before.
     """
 
     def __init__(self, hide: Callable[[str], str]) -> None:
@@ -79,20 +80,40 @@ class ConversationForms:
         self._hide = hide
         self._written: dict[str, tuple[int | None, str]] = {}
         """The form of each text, and its key if it stands apart."""
+        self._sent: tuple[str, Sequence[SplitForm]] = ("", ())
+        """The last messages as JSON, and the form of each of them."""
 
-    def split(self, messages: Any, texts: Mapping[str, str]) -> SplitForm:
-        """Return what `split_conversation` does of the form of some messages, redacted, which refers to `texts`."""
+    def continued(self, written: str, texts: Mapping[str, str]) -> Sequence[SplitForm] | None:
+        """Return the forms of messages, as JSON, that begin with the last ones; None for others."""
+        before, parts = self._sent
+        end = len(before) - 1
+        if not before or written[end : end + 1] != "," or not written.startswith(before[:end]):
+            return None
+        return self._keep(written, [*parts, *self.parts(json.loads(f"[{written[end + 1 :]}"), texts)])
+
+    def begun(self, written: str, messages: Sequence[Any], texts: Mapping[str, str]) -> Sequence[SplitForm]:
+        """Return the forms of messages, which later ones may continue. `written` has them as JSON."""
+        return self._keep(written, self.parts(messages, texts))
+
+    def _keep(self, written: str, parts: Sequence[SplitForm]) -> Sequence[SplitForm]:
+        self._sent = written, parts
+        return parts
+
+    def parts(self, messages: Sequence[Any], texts: Mapping[str, str]) -> list[SplitForm]:
+        """Return the form of each message, redacted, which refers to `texts`; with all long texts apart."""
+        return [self.split(message, texts) for message in messages]
+
+    def split(self, value: Any, texts: Mapping[str, str]) -> SplitForm:
+        """Return the form of a JSON value, likewise."""
         leaves: list[str] = []
-        rest = text_of_input(redact(_take_leaves(messages, leaves), self._hide)).replace(_WRITTEN_PLACE, _PLACE)
+        rest = text_of_input(redact(_take_leaves(value, leaves), self._hide)).replace(_WRITTEN_PLACE, _PLACE)
         between = replace_texts(rest, texts).split(_PLACE)
         if len(between) != len(leaves) + 1:
             # A key of an object, or a text that was redacted, is the mark itself.
-            form = replace_texts(text_of_input(redact(messages, self._hide)), texts)
+            form = replace_texts(text_of_input(redact(value, self._hide)), texts)
             return SplitForm(form, form, {})
         written = [self._write(leaf, texts) for leaf in leaves]
         form = _join(between, (literal for _, literal in written))
-        if not is_conversation(_PLACE.join(between)):
-            return SplitForm(form, form, {})
         body = _join(between, (literal if key is None else _reference(key) for key, literal in written))
         return SplitForm(form, body, {key: literal for key, literal in written if key is not None})
 
@@ -102,6 +123,15 @@ class ConversationForms:
             literal = replace_texts(text_of_input(self._hide(leaf)), texts)
             self._written[leaf] = (form_key(literal) if len(literal) >= SHORTEST_APART else None), literal
         return self._written[leaf]
+
+
+def join_parts(parts: Sequence[SplitForm]) -> SplitForm:
+    """Return the form of a list, from those of its items: with its long texts apart if it is a conversation."""
+    form = f"[{','.join(part.form for part in parts)}]"
+    if not is_conversation(form):
+        return SplitForm(form, form, {})
+    texts = {key: text for part in parts for key, text in part.texts.items()}
+    return SplitForm(form, f"[{','.join(part.body for part in parts)}]", texts)
 
 
 def _take_leaves(value: Any, leaves: list[str]) -> Any:

@@ -15,7 +15,7 @@ from pytest_crucible.records.reasoning import reasoning_length
 from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.serialize import plain_or_repr, to_plain
 from pytest_crucible.store import schema
-from pytest_crucible.store.forms import SHORTEST_APART, ConversationForms, SplitForm
+from pytest_crucible.store.forms import SHORTEST_APART, ConversationForms, SplitForm, join_parts
 from pytest_crucible.store.table import Table
 from pytest_crucible.store.texts import (
     SHORTEST_REFERENCE,
@@ -240,9 +240,31 @@ class KnownTexts:
         self._replies.clear()
         return self._forms
 
-    def form(self, messages: Any) -> SplitForm:
-        """Return the redacted form of messages, or of tool calls, which refers to these texts."""
-        return self._conversations.split(messages, self.texts())
+    def form(self, value: Any) -> SplitForm:
+        """Return the redacted form of a prompt, or of tool calls, which refers to these texts."""
+        if _is_list_of_objects(value):
+            return join_parts(self._conversations.parts(value, self.texts()))
+        form = self._conversations.split(value, self.texts()).form
+        return SplitForm(form, form, {})
+
+    def call_form(self, call: ModelCall, system: str) -> SplitForm | None:
+        """Return the form of a call's messages, as `call_form` does."""
+        texts = self.texts()
+        parts = self._conversations.continued(call.text, texts) if call.is_json else None
+        if parts is None:
+            messages = json.loads(call.text) if call.is_json else call.text
+            if not system and messages == self.input:
+                return None
+            if not (call.is_json and _is_list_of_objects(messages)):
+                return self.form(with_system(system, messages) if system else messages)
+            parts = self._conversations.begun(call.text, messages, texts)
+        head = self._conversations.parts(with_system(system, []), texts) if system else []
+        return join_parts([*head, *parts])
+
+
+def _is_list_of_objects(value: Any) -> bool:
+    # Token ids are a list of numbers, perhaps a hundred thousand.
+    return isinstance(value, list) and all(isinstance(item, dict) for item in value)
 
 
 def with_system(system: str, messages: Any) -> Any:
@@ -255,12 +277,7 @@ def call_form(call: ModelCall, texts: KnownTexts, system: str) -> SplitForm | No
     """Return the form of a call's messages after a system prompt; None if the input was sent unchanged, as by most tests."""
     if call.text is texts.sample.input and not (system or call.judge):
         return None
-    messages = json.loads(call.text) if call.is_json else call.text
-    if system:
-        messages = with_system(system, messages)
-    elif messages == texts.input:
-        return None
-    return texts.form(messages)
+    return texts.call_form(call, system)
 
 
 FeatureUnit = tuple[int, Unit, FeatureRows]

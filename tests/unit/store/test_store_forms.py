@@ -14,18 +14,31 @@ from pytest_crucible.store.forms import (
     ConversationForms,
     SplitForm,
     expand_form,
+    join_parts,
     load_forms,
     split_conversation,
     texts_apart,
 )
 from pytest_crucible.store.texts import form_key, form_of, messages_of, pack_form, text_form, text_of_input
 
+json_loads = json.loads
 LONG = "A file of many lines.\n" * 20
 REPLY = {"role": "assistant", "content": "I read it."}
 
 
 def split(messages: Any, **texts: str) -> SplitForm:
-    return ConversationForms(str).split(messages, {name: text_form(text) for name, text in texts.items()})
+    return whole(ConversationForms(str), messages, {name: text_form(text) for name, text in texts.items()})
+
+
+def whole(forms: ConversationForms, messages: Any, texts: dict[str, str]) -> SplitForm:
+    return join_parts(forms.parts(messages, texts))
+
+
+def sent(forms: ConversationForms, messages: Any, texts: dict[str, str]) -> SplitForm:
+    """Return the form of messages as a unit sends them: those of an earlier call are not read again."""
+    written = text_of_input(messages)
+    parts = forms.continued(written, texts)
+    return join_parts(forms.begun(written, messages, texts) if parts is None else parts)
 
 
 def result(text: str) -> dict[str, str]:
@@ -67,9 +80,9 @@ def test_a_text_that_is_a_reference_alone_is_no_text_of_its_own():
 
 def test_a_later_reply_within_an_earlier_text_does_not_store_it_again():
     forms = ConversationForms(str)
-    first = forms.split([REPLY, result(LONG)], {})
+    first = whole(forms, [REPLY, result(LONG)], {})
 
-    second = forms.split([REPLY, result(LONG), {"role": "assistant", "content": "many lines"}], {"r2": "many lines"})
+    second = whole(forms, [REPLY, result(LONG), {"role": "assistant", "content": "many lines"}], {"r2": "many lines"})
 
     assert second.texts == first.texts
     assert second.body.count("\x01r2\x02") == 1
@@ -105,12 +118,18 @@ MESSAGES = st.lists(
 )
 
 
-@given(st.lists(MESSAGES, max_size=3), st.lists(st.text(min_size=3, max_size=9), max_size=3))
+def conversations(turns: list[list[dict[str, str]]]) -> st.SearchStrategy[list[list[dict[str, str]]]]:
+    """Draw the messages of calls: some send those of the call before again, and others begin anew."""
+    grown = [[message for turn in turns[: number + 1] for message in turn] for number in range(len(turns))]
+    return st.tuples(*(st.sampled_from([turn, whole]) for turn, whole in zip(turns, grown, strict=True))).map(list)
+
+
+@given(st.lists(MESSAGES, max_size=3).flatmap(conversations), st.lists(st.text(min_size=3, max_size=9), max_size=3))
 def test_any_conversation_is_read_as_it_was_sent(calls, replies):
     forms = ConversationForms(str)
     texts = {f"r{number}": text_form(text) for number, text in enumerate(replies)}
     for messages in calls:
-        form, body, apart = forms.split(messages, texts)
+        form, body, apart = sent(forms, messages, texts)
 
         assert messages_of(form, texts) == messages
         assert expand_form(body, apart) == form
@@ -127,8 +146,8 @@ def test_texts_names_and_short_words_are_redacted_once():
 
     forms = ConversationForms(hide)
     messages = [REPLY, result(f"{LONG} Ann"), {"role": "user", "content": "Ann", "of Ann": "Ann is a name here"}]
-    form = forms.split(messages, {}).form
-    assert forms.split(messages, {}).form == form
+    form = whole(forms, messages, {}).form
+    assert whole(forms, messages, {}).form == form
 
     assert "Ann" not in form
     assert messages_of(form, {})[-1] == {"role": "user", "content": "(name)", "of (name)": "(name) is a name here"}
@@ -138,9 +157,20 @@ def test_texts_names_and_short_words_are_redacted_once():
 def test_a_redaction_that_looks_like_a_mark_is_a_text():
     forms = ConversationForms(lambda text: "\x03" if text == "Ann" else text)
 
-    _, body, texts = forms.split([REPLY, result("Ann"), result(LONG)], {})
+    _, body, texts = whole(forms, [REPLY, result("Ann"), result(LONG)], {})
 
     assert messages_of(expand_form(body, texts), {}) == [REPLY, result("\x03"), result(LONG)]
+
+
+def test_messages_that_were_sent_before_are_not_read_again(monkeypatch):
+    forms, first = ConversationForms(str), [REPLY, result(LONG)]
+    sent(forms, first, {})
+    read: list[str] = []
+    monkeypatch.setattr("pytest_crucible.store.forms.json.loads", lambda text: read.append(text) or json_loads(text))
+
+    assert sent(forms, [*first, result("7")], {}).form == text_of_input([*first, result("7")])
+    assert read == [f"[{text_of_input(result('7'))}]"]
+    assert sent(forms, [result("7")], {}).form == text_of_input([result("7")])
 
 
 def test_forms_are_loaded_whole_or_not_at_all():
