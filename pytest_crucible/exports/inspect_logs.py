@@ -207,8 +207,8 @@ def _chat_message(message: Mapping[str, Any], model: str) -> Json:
     role, content = str(message.get("role", "user")), as_text(message.get("content") or "")
     if role == "assistant":
         called = [_tool_call(call) for call in message.get("tool_calls") or ()]
-        made = {"source": "generate", "model": model}
-        return {"role": role, "content": content, **made, **({"tool_calls": called} if called else {})}
+        origin = {"source": "generate", "model": model}
+        return {"role": role, "content": content, **origin, **({"tool_calls": called} if called else {})}
     if role == "tool":
         return {"role": role, "content": content, "tool_call_id": message.get("tool_call_id")}
     return {"role": role if role in _ROLES else "user", "content": content, "source": "input"}

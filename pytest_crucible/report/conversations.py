@@ -76,11 +76,13 @@ def _new_messages(sent: list[Any], before: list[Any], replied: StoredCall | None
 
 def _are_same_tools(sent: Any, replied: Any) -> bool:
     """Return whether two lists of tool calls have the same names and arguments. A client may write the JSON of these again."""
-    ours, theirs = ([(name, _parsed(arguments)) for name, arguments in _functions(calls)] for calls in (sent, replied))
+    ours, theirs = (
+        [(name, _parse_arguments(arguments)) for name, arguments in _functions(calls)] for calls in (sent, replied)
+    )
     return bool(ours) and ours == theirs
 
 
-def _parsed(arguments: Any) -> Any:
+def _parse_arguments(arguments: Any) -> Any:
     with contextlib.suppress(ValueError, TypeError):
         return json.loads(arguments)
     return arguments

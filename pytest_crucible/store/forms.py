@@ -83,7 +83,7 @@ class ConversationForms:
         self._sent: tuple[str, Sequence[SplitForm]] = ("", ())
         """The last messages as JSON, and the form of each of them."""
 
-    def continued(self, written: str, texts: Mapping[str, str]) -> Sequence[SplitForm] | None:
+    def extend(self, written: str, texts: Mapping[str, str]) -> Sequence[SplitForm] | None:
         """Return the forms of messages, as JSON, that begin with the last ones; None for others."""
         before, parts = self._sent
         end = len(before) - 1
@@ -91,7 +91,7 @@ class ConversationForms:
             return None
         return self._keep(written, [*parts, *self.parts(json.loads(f"[{written[end + 1 :]}"), texts)])
 
-    def begun(self, written: str, messages: Sequence[Any], texts: Mapping[str, str]) -> Sequence[SplitForm]:
+    def begin(self, written: str, messages: Sequence[Any], texts: Mapping[str, str]) -> Sequence[SplitForm]:
         """Return the forms of messages, which later ones may continue. `written` has them as JSON."""
         return self._keep(written, self.parts(messages, texts))
 

@@ -250,14 +250,14 @@ class KnownTexts:
     def call_form(self, call: ModelCall, system: str) -> SplitForm | None:
         """Return the form of a call's messages, as `call_form` does."""
         texts = self.texts()
-        parts = self._conversations.continued(call.text, texts) if call.is_json else None
+        parts = self._conversations.extend(call.text, texts) if call.is_json else None
         if parts is None:
             messages = json.loads(call.text) if call.is_json else call.text
             if not system and messages == self.input:
                 return None
             if not (call.is_json and _is_list_of_objects(messages)):
                 return self.form(with_system(system, messages) if system else messages)
-            parts = self._conversations.begun(call.text, messages, texts)
+            parts = self._conversations.begin(call.text, messages, texts)
         head = self._conversations.parts(with_system(system, []), texts) if system else []
         return join_parts([*head, *parts])
 

@@ -153,9 +153,9 @@ class _Reader:
 
     def _edited_forms(self, rows: Sequence[tuple[int, Any]]) -> list[int]:
         """Return the keys of forms that are not those which they are the hashes of, with the texts that stand apart from them."""
-        bodies = {key: _unpacked(body) for key, body in rows}
+        bodies = {key: _read_body(body) for key, body in rows}
         apart = {key for body in bodies.values() for key in texts_apart(body)}
-        texts = {key: _unpacked(body) for key, body in load_bodies(self._connection.execute, apart, {})}
+        texts = {key: _read_body(body) for key, body in load_bodies(self._connection.execute, apart, {})}
         return [
             key
             for key, body in bodies.items()
@@ -168,7 +168,7 @@ def _in_order(edit: EditedRow) -> list[tuple[str, Any]]:
     return [(type(value).__name__, value) for value in edit.key]
 
 
-def _unpacked(body: Any) -> str:
+def _read_body(body: Any) -> str:
     """Return a form as it is stored; an empty text for what is none."""
     try:
         return unpack_form(body)

@@ -37,8 +37,8 @@ def whole(forms: ConversationForms, messages: Any, texts: dict[str, str]) -> Spl
 def sent(forms: ConversationForms, messages: Any, texts: dict[str, str]) -> SplitForm:
     """Return the form of messages as a unit sends them: those of an earlier call are not read again."""
     written = text_of_input(messages)
-    parts = forms.continued(written, texts)
-    return join_parts(forms.begun(written, messages, texts) if parts is None else parts)
+    parts = forms.extend(written, texts)
+    return join_parts(forms.begin(written, messages, texts) if parts is None else parts)
 
 
 def result(text: str) -> dict[str, str]:
@@ -119,7 +119,7 @@ MESSAGES = st.lists(
 
 
 def conversations(turns: list[list[dict[str, str]]]) -> st.SearchStrategy[list[list[dict[str, str]]]]:
-    """Draw the messages of calls: some send those of the call before again, and others begin anew."""
+    """Draw the messages of calls: some send those of the call before again, and others start afresh."""
     grown = [[message for turn in turns[: number + 1] for message in turn] for number in range(len(turns))]
     return st.tuples(*(st.sampled_from([turn, whole]) for turn, whole in zip(turns, grown, strict=True))).map(list)
 
