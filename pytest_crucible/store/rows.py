@@ -15,11 +15,12 @@ from pytest_crucible.records.reasoning import reasoning_length
 from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.serialize import plain_or_repr, to_plain
 from pytest_crucible.store import schema
-from pytest_crucible.store.forms import SHORTEST_APART, ConversationForms, SplitForm, join_parts
+from pytest_crucible.store.forms import SHORTEST_APART, ConversationForms, SplitForm, join_parts, split_conversation
 from pytest_crucible.store.table import Table
 from pytest_crucible.store.texts import (
     SHORTEST_REFERENCE,
     form_key,
+    form_of,
     pack_form,
     sample_texts,
     sanitize_text,
@@ -108,7 +109,7 @@ class CallRows:
 
     def _of_unit(self, arm: int, outcome: Outcome, sample: Sample) -> Iterator[Row]:
         scored = outcome.reply.text if outcome.reply is not None and not outcome.lost else None
-        texts = KnownTexts(sample, self._hide)
+        texts = KnownTexts(sample, self._hide, has_several=len(outcome.calls) > 1)
         for number, call in enumerate(outcome.calls, start=1):
             row = {
                 "arm": arm,
@@ -137,7 +138,7 @@ class CallRows:
 
     def _texts_of_unit(self, calls: Sequence[Row]) -> Iterator[Row]:
         """Yield the rows that keep the texts which stand apart from the forms of a unit's calls."""
-        forms = dict.fromkeys(row[name] for row in calls for name in schema.FORM_COLUMNS if row[name] is not None)
+        forms = [row[name] for row in calls for name in schema.FORM_COLUMNS if row[name] is not None]
         for text in dict.fromkeys(text for form in forms for text in self._forms.texts_of(form)):
             yield {**{name: calls[0][name] for name in ("arm", "position", "epoch")}, "message": text}
 
@@ -211,9 +212,11 @@ def finish_text(reply: Reply) -> str:
 class KnownTexts:
     """Texts that the messages of a unit may refer to: those of its sample and its earlier replies. Computed when needed."""
 
-    def __init__(self, sample: Sample, hide: Callable[[str], str]) -> None:
+    def __init__(self, sample: Sample, hide: Callable[[str], str], *, has_several: bool = False) -> None:
+        """`has_several` is true of a unit with several calls, whose later ones may send the same messages again."""
         self.sample = sample
         self.hide = hide
+        self._has_several = has_several
         self._replies: list[tuple[str, str]] = []
         """Those that no call has needed yet, by the name of their reference."""
         self._conversations = ConversationForms(hide)
@@ -242,20 +245,19 @@ class KnownTexts:
 
     def form(self, value: Any) -> SplitForm:
         """Return the redacted form of a prompt, or of tool calls, which refers to these texts."""
-        if _is_list_of_objects(value):
+        if self._has_several and _is_list_of_objects(value):
             return join_parts(self._conversations.parts(value, self.texts()))
-        form = self._conversations.split(value, self.texts()).form
-        return SplitForm(form, form, {})
+        return split_conversation(form_of(redact(value, self.hide), self.texts()))
 
     def call_form(self, call: ModelCall, system: str) -> SplitForm | None:
         """Return the form of a call's messages, as `call_form` does."""
         texts = self.texts()
-        parts = self._conversations.extend(call.text, texts) if call.is_json else None
+        parts = self._conversations.extend(call.text, texts) if call.is_json and self._has_several else None
         if parts is None:
             messages = json.loads(call.text) if call.is_json else call.text
             if not system and messages == self.input:
                 return None
-            if not (call.is_json and _is_list_of_objects(messages)):
+            if not (call.is_json and self._has_several and _is_list_of_objects(messages)):
                 return self.form(with_system(system, messages) if system else messages)
             parts = self._conversations.begin(call.text, messages, texts)
         head = self._conversations.parts(with_system(system, []), texts) if system else []
