@@ -4,6 +4,9 @@ The client is a process of its own, which has conversations of 10 turns, one aft
 session, and over a proxy of uvicorn and httpx that passes bytes on; both ask one server. CPU time is that of the session's
 process, or of the proxy's, while the client sends. The session parses, stores, limits and counts each call besides, and begins
 and ends samples.
+
+The floor are two asyncio protocols: one that passes bytes on unread, with a connection to the server for each of the client's, and
+one that answers with bytes that are always the same.
 """
 
 from __future__ import annotations
@@ -61,6 +64,55 @@ async def application(scope, receive, send):
 
 uvicorn.run(application, port=int(sys.argv[2]), log_level="error")
 """
+_PROTOCOLS = """
+import asyncio, json, sys, time
+
+server, port, mode = sys.argv[1].removeprefix("http://").split(":"), int(sys.argv[2]), sys.argv[3]
+message = {"role": "assistant", "content": "the same words for each question"}
+reply = json.dumps({"id": "1", "object": "chat.completion", "choices": [{"index": 0, "message": message}]}).encode()
+
+def answer(body):
+    return b"HTTP/1.1 200 OK\\r\\ncontent-type: application/json\\r\\ncontent-length: %d\\r\\n\\r\\n%b" % (len(body), body)
+
+class FromServer(asyncio.Protocol):
+    def __init__(self, client):
+        self.client = client
+
+    def data_received(self, data):
+        self.client.write(data)
+
+class FromClient(asyncio.Protocol):
+    def connection_made(self, transport):
+        self.transport, self.server, self.waiting = transport, None, []
+        if mode == "pass":
+            self.opening = asyncio.ensure_future(self.open())
+
+    async def open(self):
+        connect = asyncio.get_running_loop().create_connection
+        self.server, _ = await connect(lambda: FromServer(self.transport), server[0], int(server[1]))
+        for data in self.waiting:
+            self.server.write(data)
+
+    def data_received(self, data):
+        if data.startswith(b"GET /cpu"):
+            self.transport.write(answer(str(time.process_time()).encode()))
+        elif mode == "answer":
+            self.transport.write(answer(reply))
+        elif self.server is None:
+            self.waiting.append(data)
+        else:
+            self.server.write(data)
+
+    def connection_lost(self, error):
+        if self.server is not None:
+            self.server.close()
+
+async def main():
+    listening = await asyncio.get_running_loop().create_server(FromClient, "127.0.0.1", port)
+    await listening.serve_forever()
+
+asyncio.run(main())
+"""
 _TEST = """
 import subprocess, sys, time
 from urllib.parse import urlsplit
@@ -113,10 +165,15 @@ def figures() -> Iterator[Figure]:
         folder = Path(name)
         (folder / "client.py").write_text(_CLIENT % TURNS)
         with OpenAIServer.start() as server:
-            ours, proxy = _endpoint_cpu(folder, server), _proxy_cpu(folder, server)
+            ours, proxy = _endpoint_cpu(folder, server), _proxy_cpu(folder, server, _PROXY)
+            passed, bare = (_proxy_cpu(folder, server, _PROTOCOLS, mode) for mode in ("pass", "answer"))
         yield Figure(name="endpoint, CPU time a call", measured=ours, unit="ms", limit=MOST_CPU_MS, digits=2)
         yield Figure(name="- uvicorn and httpx, which pass bytes on", measured=proxy, unit="ms", digits=2)
         yield Figure(name="- endpoint / proxy", measured=ours / proxy, unit="times", limit=MOST_OF_PROXY, digits=2)
+        yield Figure(
+            name="- floor: an asyncio protocol that passes bytes on unread", measured=passed, unit="ms", digits=2
+        )
+        yield Figure(name="- floor: one that answers the same bytes", measured=bare, unit="ms", digits=2)
         with OpenAIServer.start(latency_s=LATENCY_S) as server:
             seconds, alone = (_agents_seconds(folder, server, direct) for direct in ("", server.url))
         what = f"{AGENTS} agents of {TURNS} calls on a server of 20 ms, first call to last reply"
@@ -154,16 +211,17 @@ def _endpoint_cpu(folder: Path, server: OpenAIServer) -> float:
     return float((folder / "cpu.txt").read_text()) * 1000 / CALLS
 
 
-def _proxy_cpu(folder: Path, server: OpenAIServer) -> float:
+def _proxy_cpu(folder: Path, server: OpenAIServer, program: str, *arguments: str) -> float:
+    """Return the milliseconds of CPU time that a proxy takes for each call of a client."""
     import socket
     import time
     from http.client import HTTPConnection
 
-    (folder / "proxy.py").write_text(_PROXY)
+    (folder / "proxy.py").write_text(program)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     base = server.url.removesuffix("/v1")
-    proxy = subprocess.Popen([sys.executable, "proxy.py", base, str(port)], cwd=folder)
+    proxy = subprocess.Popen([sys.executable, "proxy.py", base, str(port), *arguments], cwd=folder)
 
     def read_cpu() -> float:
         connection = HTTPConnection("127.0.0.1", port)

@@ -40,6 +40,9 @@ def a_call(reply: str | None = "2", *, call: int = 1, prompt: Any = (SYSTEM, QUE
     return Step(kind="call", title=f"call {call}: {len(messages)} messages", call=call, facts=facts)
 
 
+TOOL_CALL = {"id": "c1", "type": "function", "function": {"name": "refund", "arguments": '{"order": 17}'}}
+
+
 def a_decision(decision: str, *, number: int = 1, is_claim: bool = False, **facts: Any) -> Step:
     """A decision of the test, or a claim of the model."""
     facts = {"number": number, "kind": "decision", "decision": decision, **facts}

@@ -164,7 +164,7 @@ def _sample(arm: ArmResults, result: SampleResult) -> Json:
         "epoch": result.repeat + 1,
         "input": sample.input if isinstance(sample.input, str) else input_messages,
         "target": _target(sample.expected),
-        "messages": [*input_messages, *([] if result.error else [reply])],
+        "messages": [] if result.error else _trajectory(result, model) or [*input_messages, reply],
         "output": {
             "model": model,
             "choices": choices,
@@ -188,6 +188,44 @@ def _sample_scores(result: SampleResult) -> Iterator[tuple[str, Json]]:
         yield name, {"value": value, "answer": result.text}
     for name, why in result.lost.items():
         yield name, {"value": math.nan, "explanation": why, "metadata": {"unscored_reason": why}}
+
+
+def _trajectory(result: SampleResult, model: str) -> list[Json]:
+    """Return the last conversation of an agent, with the tools that its last reply calls; empty where it is not known."""
+    calls = [call for call in result.calls if not call.member]
+    last = calls[-1] if calls else None
+    if last is None or last.text is None or not isinstance(last.messages, list) or not last.is_recorded:
+        return []
+    reply = {"role": "assistant", "content": last.text, "tool_calls": last.tool_calls}
+    # The test may have returned something else.
+    scored = [] if last.text == result.text else [{"role": "assistant", "content": result.text}]
+    return [_chat_message(message, model) for message in (*last.messages, reply, *scored)]
+
+
+def _chat_message(message: Mapping[str, Any], model: str) -> Json:
+    """Return a message as Inspect has it: https://inspect.aisi.org.uk/reference/inspect_ai.model.html#messages"""
+    role, content = str(message.get("role", "user")), as_text(message.get("content") or "")
+    if role == "assistant":
+        called = [_tool_call(call) for call in message.get("tool_calls") or ()]
+        origin = {"source": "generate", "model": model}
+        return {"role": role, "content": content, **origin, **({"tool_calls": called} if called else {})}
+    if role == "tool":
+        return {"role": role, "content": content, "tool_call_id": message.get("tool_call_id")}
+    return {"role": role if role in _ROLES else "user", "content": content, "source": "input"}
+
+
+_ROLES = ("system", "user")
+
+
+def _tool_call(call: Mapping[str, Any]) -> Json:
+    function = call.get("function") or {}
+    name, arguments = str(function.get("name", "")), function.get("arguments")
+    facts = {"id": str(call.get("id") or ""), "function": name, "type": "function"}
+    try:
+        parsed = json.loads(arguments) if isinstance(arguments, str) else arguments
+    except ValueError as error:
+        return {**facts, "arguments": {}, "parse_error": f"{error}: {arguments:.1000}"}
+    return {**facts, "arguments": parsed if isinstance(parsed, dict) else {"value": parsed}}
 
 
 def _messages(value: Any) -> list[Json]:

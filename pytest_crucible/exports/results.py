@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pytest_crucible.quick_dataclass import dataclass
-from pytest_crucible.records import Arm, Estimate, MetricFacts, Plan, Run, Sample, Value
+from pytest_crucible.records import Arm, Estimate, MetricFacts, Plan, Run, Sample, StoredCall, Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +28,8 @@ class SampleResult:
     error: str = ""
     """Why the whole reply is lost; empty otherwise."""
     text: str = ""
+    calls: Sequence[StoredCall] = ()
+    """Of a sample about which the arm was called several times, or has called tools; empty for others."""
     finish: str = "stop"
     input_tokens: int | None = None
     output_tokens: int | None = None

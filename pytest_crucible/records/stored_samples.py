@@ -89,6 +89,8 @@ class StoredCall:
     """Whether the reply was read from the reply cache; None where that is not known, or there is no reply."""
     answered_by: Sequence[str] | None = None
     """What the server says of itself, as in the table `calls`; None where it says nothing."""
+    tool_calls: Sequence[Any] = ()
+    """The tools that the reply calls; none in stores of formats before 13."""
     is_recorded: bool = True
     """False where messages or reply are stored as their hashes alone (--crucible-trace=off)."""
 

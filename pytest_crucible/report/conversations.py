@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
@@ -38,7 +40,7 @@ def conversation_turns(conversation: Conversation, sample_input: Any) -> Iterato
         reply = (Block("message", "input", sample_input), Block("reply", "reply", conversation.reply))
         yield Turn("(the messages of this reply were not recorded; this is the sample's input)", reply)
     before: list[Any] = []
-    replied: str | None = None
+    replied: StoredCall | None = None
     several = max((call.call for call in conversation.calls if not call.is_judge), default=0) > 1
     for call in conversation.calls:
         heading, messages = "", []
@@ -50,22 +52,40 @@ def conversation_turns(conversation: Conversation, sample_input: Any) -> Iterato
                 heading = f"call {call.call}{_about(call)}"
             messages = _new_messages(sent, before, replied)
             # What is not recorded is not repeated either.
-            before, replied = (sent, call.text) if call.is_recorded else ([], None)
+            before, replied = (sent, call) if call.is_recorded else ([], None)
         blocks = (*(block for message in messages for block in _message(message)), *_reply(call))
         yield Turn(heading, blocks, call.is_judge)
 
 
-def _new_messages(sent: list[Any], before: list[Any], replied: str | None) -> list[Any]:
-    """Return the messages that the call before has not sent, and that do not repeat its reply but for the tools it has called."""
+def _new_messages(sent: list[Any], before: list[Any], replied: StoredCall | None) -> list[Any]:
+    """Return the messages that the call before has not sent, and that do not repeat its reply.
+
+    Tools that are not those of the reply are shown: it may be of a format before 13, which did not store them.
+    """
     if sent[: len(before)] != before:
         return sent
     new = sent[len(before) :]
-    if not before or replied is None or not new or new[0].get("role") != "assistant":
+    if not before or replied is None or replied.text is None or not new or new[0].get("role") != "assistant":
         return new
-    if (new[0].get("content") or "") != replied:
+    if (new[0].get("content") or "") != replied.text:
         return new
-    called = {name: value for name, value in new[0].items() if name == TOOL_CALLS and value}
-    return [{"role": "assistant", **called}, *new[1:]] if called else new[1:]
+    called = new[0].get(TOOL_CALLS)
+    is_repeated = not called or _are_same_tools(called, replied.tool_calls)
+    return new[1:] if is_repeated else [{"role": "assistant", TOOL_CALLS: called}, *new[1:]]
+
+
+def _are_same_tools(sent: Any, replied: Any) -> bool:
+    """Return whether two lists of tool calls have the same names and arguments. A client may write the JSON of these again."""
+    ours, theirs = (
+        [(name, _parse_arguments(arguments)) for name, arguments in _functions(calls)] for calls in (sent, replied)
+    )
+    return bool(ours) and ours == theirs
+
+
+def _parse_arguments(arguments: Any) -> Any:
+    with contextlib.suppress(ValueError, TypeError):
+        return json.loads(arguments)
+    return arguments
 
 
 def score_text(value: bool | float | str | None) -> str:
@@ -92,15 +112,21 @@ def _sent(call: StoredCall) -> list[Any]:
 
 
 def _about(call: StoredCall) -> str:
-    parts = [f"{name}={value}" for name, value in (call.parameters or {}).items()]
+    parts = [f"{name}={parameter_text(name, value)}" for name, value in (call.parameters or {}).items()]
     if call.paid_by is not None:
         parts.append(f"paid by run {call.paid_by}" if call.paid_by else "paid by an earlier run")
     return f" ({', '.join(parts)})" if parts else ""
 
 
+def parameter_text(name: str, value: Any) -> Any:
+    """Return a parameter for a heading: of tools, whose schemas are long, their names."""
+    names = [name for name, _ in _functions(value)] if name == "tools" else []
+    return f"[{', '.join(map(str, names))}]" if names else value
+
+
 def _message(message: Mapping[str, Any]) -> Iterator[Block]:
     content, role = message.get("content"), str(message.get("role", "message"))
-    tools = list(_tool_calls(message.get(TOOL_CALLS)))
+    tools = list(tool_texts(message.get(TOOL_CALLS)))
     shown_apart = ("role", "content", "tool_call_id", *([TOOL_CALLS] if tools else []))
     rest = {name: value for name, value in message.items() if name not in shown_apart}
     if content if tools else (content is not None or not rest):
@@ -111,12 +137,18 @@ def _message(message: Mapping[str, Any]) -> Iterator[Block]:
         yield Block("message", role, rest)
 
 
-def _tool_calls(calls: Any) -> Iterator[str]:
-    """Yield the tools that an assistant's message calls, as `name(arguments)`; none of calls in another form."""
-    for each in calls if isinstance(calls, list) else ():
+def tool_texts(calls: Any) -> Iterator[str]:
+    """Yield the tools that a message or a reply calls, as `name(arguments)`; none of calls in another form."""
+    for name, arguments in _functions(calls):
+        yield f"{name}({arguments or ''})"
+
+
+def _functions(calls: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield the names and arguments of tool calls."""
+    for each in calls if isinstance(calls, list | tuple) else ():
         function = each.get("function") if isinstance(each, Mapping) else None
         if isinstance(function, Mapping) and "name" in function:
-            yield f"{function['name']}({function.get('arguments') or ''})"
+            yield function["name"], function.get("arguments")
 
 
 def _reply(call: StoredCall) -> Iterator[Block]:
@@ -130,4 +162,7 @@ def _reply(call: StoredCall) -> Iterator[Block]:
     if call.reasoning:
         yield Block("reasoning", "reasoning", call.reasoning)
     text = answer_text(call.text) if call.think else call.text
-    yield Block("reply", name, text.lstrip() if call.reasoning else text)
+    if text or not call.tool_calls:
+        yield Block("reply", name, text.lstrip() if call.reasoning else text)
+    for tool in list(tool_texts(call.tool_calls)) or call.tool_calls:
+        yield Block("reply", "tool call", tool)

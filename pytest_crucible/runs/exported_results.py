@@ -10,13 +10,14 @@ from pytest_crucible.analyse.analysis import AnalysisInputs, metric_facts
 from pytest_crucible.analyse.scores import Floats, scores_by_repeat
 from pytest_crucible.exports.results import ArmResults, RunResults, SampleResult
 from pytest_crucible.quick_dataclass import dataclass
-from pytest_crucible.records import Analysis, ArmReply, MetricFacts, Run, Sample, Value, experiment_names
+from pytest_crucible.records import Analysis, ArmReply, MetricFacts, Run, Sample, StoredCall, Value, experiment_names
 from pytest_crucible.runs.evaluate import analysis_inputs
 from pytest_crucible.runs.load_run import load_run
 from pytest_crucible.runs.reporters import html_report
-from pytest_crucible.store.conversations import arm_replies
+from pytest_crucible.store.conversations import agent_positions, arm_replies, load_sample_calls
 from pytest_crucible.store.experiments import StoredExperiment, load_experiment
 from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.samples import load_sample
 
 # Samples whose replies are in memory at a time.
 _PART = 500
@@ -80,12 +81,25 @@ class _ArmReader:
             replies = arm_replies(store, self.stored.key, self.number, positions, draws)
             for position in positions:
                 by_repeat = {reply.repeat: reply for reply in replies.get(position, ())}
+                calls = self._calls(position)
                 for repeat in range(draws.size):
                     reply = by_repeat.get(repeat)
                     if reply is None or reply.state != "skipped":
-                        yield self._result((position, repeat), reply)
+                        yield self._result((position, repeat), reply, calls.get(repeat, ()))
 
-    def _result(self, place: tuple[int, int], reply: ArmReply | None) -> SampleResult:
+    def _calls(self, position: int) -> Mapping[int, Sequence[StoredCall]]:
+        """Return the calls of an agent by repeat; none where a sample had one call without tools."""
+        if position not in self._agent_positions:
+            return {}
+        stored, plan = self.stored, self.stored.plan
+        sample = load_sample(stored.store, plan.dataset_sha256, position)
+        return load_sample_calls(stored.store, stored.key, self.number, sample, plan.draws(self.number))
+
+    @cached_property
+    def _agent_positions(self) -> set[int]:
+        return agent_positions(self.stored.store, self.stored.key, self.number)
+
+    def _result(self, place: tuple[int, int], reply: ArmReply | None, calls: Sequence[StoredCall] = ()) -> SampleResult:
         scores = self._scores(place)
         sample, repeat = self.samples[place[0]], place[1]
         if reply is None or (reply.state == "lost" and not scores):
@@ -96,6 +110,7 @@ class _ArmReader:
             scores=scores,
             lost=self._lost(place, reply, scores),
             text=reply.text,
+            calls=calls,
             finish=reply.finish,
             input_tokens=reply.input_tokens,
             output_tokens=reply.output_tokens,

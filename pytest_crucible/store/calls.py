@@ -13,6 +13,7 @@ from pytest_crucible.records.outcomes import STOP
 from pytest_crucible.store.database import BATCH_SIZE
 from pytest_crucible.store.outcomes import of_arm, place_of, read_columns
 from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.texts import PARAMETERS
 
 _NO_JSON = "null"
 _FLAGS = {None: None, 0: False, 1: True}
@@ -34,7 +35,7 @@ def load_calls(store: RunStore, experiment: int, number: int, draws: Draws, twin
     """Return the calls of one arm about the original samples, or their twins, those of judges and of members as well."""
     query = f"""
         SELECT
-            calls.position, {place_of("calls", draws, twin)} AS place, calls.call, request, member, messages, parameters,
+            calls.position, {place_of("calls", draws, twin)} AS place, calls.call, request, member, messages, {PARAMETERS},
             CASE WHEN is_scored THEN replies.text_id ELSE calls.text_id END,
             CASE WHEN is_scored THEN replies.text ELSE calls.text END,
             answered_by, cached, as_before, calls.finish

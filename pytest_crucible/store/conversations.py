@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,17 +21,19 @@ from pytest_crucible.records import (
 from pytest_crucible.records.outcomes import STOP
 from pytest_crucible.records.reasoning import reasoning_text
 from pytest_crucible.store.database import Row, from_json
+from pytest_crucible.store.forms import load_forms
 from pytest_crucible.store.outcomes import of_arm, place_of
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.samples import load_sample, load_twins, samples
+from pytest_crucible.store.schema import FORM_COLUMNS
 from pytest_crucible.store.texts import (
+    PARAMETERS,
     SHORTEST_REFERENCE,
     messages_of,
     referred_text,
     sample_texts,
     stored_text,
     text_form,
-    unpack_form,
 )
 
 
@@ -152,7 +155,7 @@ def _of_twin(store: RunStore, experiment: int, plan: Plan, position: int, twin: 
         sample = sample if sent is None else {**sample, "input": sent["input"]}
     for number, (arm, replies) in enumerate(zip(plan.arms, exchange.replies, strict=True)):
         draws = plan.draws(number)
-        calls = _calls(store, experiment, number, sample, draws, twin)
+        calls = load_sample_calls(store, experiment, number, sample, draws, twin)
         scores = _scores(store, experiment, number, position, draws, twin)
         for reply in replies:
             unit = Unit(position, twin * draws.prompts, number, reply.repeat)
@@ -170,21 +173,26 @@ def _of_twin(store: RunStore, experiment: int, plan: Plan, position: int, twin: 
             )
 
 
-def _calls(
-    store: RunStore, experiment: int, number: int, sample: Mapping[str, Any], draws: Draws, twin: int
+def agent_positions(store: RunStore, experiment: int, number: int) -> set[int]:
+    """Return the positions of samples about which an arm was called several times, or has called tools."""
+    where = f"{of_arm()} AND calls.member = '' AND (calls.call > 1 OR calls.tool_calls IS NOT NULL)"
+    return {position for (position,) in _rows_of_arm(store, experiment, number, "calls", "DISTINCT position", where)}
+
+
+def load_sample_calls(
+    store: RunStore, experiment: int, number: int, sample: Mapping[str, Any], draws: Draws, twin: int = 0
 ) -> Mapping[int, Sequence[StoredCall]]:
     """Return the calls of an arm about one sample or twin, by repeat over all prompts."""
     query = f"""
         SELECT
-            calls.call, request, member, calls.messages, parameters, is_scored, reasoning, think, error, paid_by,
+            calls.call, request, member, messages, tool_calls, is_scored, reasoning, think, error, paid_by,
             has_texts, cached, answered_by,
+            {PARAMETERS} AS parameters,
             {stored_text("calls")} AS text,
             {referred_text("calls.reasoning_id")} AS thoughts,
-            messages.body,
             {stored_text("replies")} AS scored,
             {place_of("calls", draws, twin)} AS place
         FROM calls JOIN arms ON arms.id = calls.arm
-        LEFT JOIN messages ON messages.id = calls.messages
         LEFT JOIN replies ON replies.arm = calls.arm AND replies.position = calls.position AND replies.epoch = calls.epoch
         WHERE {of_arm(twin)} AND calls.position = :position
         ORDER BY calls.arm, calls.epoch, calls.call, calls.member
@@ -193,15 +201,18 @@ def _calls(
     with store.connect() as connection:
         for row in connection.named_rows(query, experiment=experiment, number=number, position=sample["position"]):
             by_repeat[row["place"]].append(row)
-    return {repeat: list(_of_unit(of_repeat, sample)) for repeat, of_repeat in by_repeat.items()}
+        rows = [row for of_repeat in by_repeat.values() for row in of_repeat]
+        keys = (row[name] for row in rows for name in FORM_COLUMNS if row[name] is not None)
+        forms = load_forms(connection.execute, keys, experiment=experiment)
+    return {repeat: list(_of_unit(of_repeat, sample, forms)) for repeat, of_repeat in by_repeat.items()}
 
 
-def _of_unit(rows: Sequence[Row], sample: Mapping[str, Any]) -> Iterator[StoredCall]:
+def _of_unit(rows: Sequence[Row], sample: Mapping[str, Any], forms: Mapping[int, str]) -> Iterator[StoredCall]:
     """Yield calls in the order in which they were sent: their messages refer to the sample and to earlier replies."""
     texts = sample_texts(sample["input"], sample["metadata"] or {})
     for row in rows:
         text = row["scored"] if row["is_scored"] else row["text"]
-        messages, is_known = _messages(row, sample["input"], texts)
+        messages, is_known = _messages(row["messages"], sample["input"], forms, texts)
         yield StoredCall(
             call=row["call"],
             request=row["request"],
@@ -210,6 +221,7 @@ def _of_unit(rows: Sequence[Row], sample: Mapping[str, Any]) -> Iterator[StoredC
             parameters=from_json(row["parameters"]),
             text=text,
             reasoning=_reasoning(row, text),
+            tool_calls=_tool_calls(row["tool_calls"], forms, texts),
             think=row["think"] or 0,
             error=row["error"] or "",
             paid_by=row["paid_by"],
@@ -222,14 +234,21 @@ def _of_unit(rows: Sequence[Row], sample: Mapping[str, Any]) -> Iterator[StoredC
             texts[f"r{row['call']}"] = text_form(text)
 
 
-def _messages(row: Row, input: Any, texts: Mapping[str, str]) -> tuple[Any, bool]:
+def _messages(form: int | None, input: Any, forms: Mapping[int, str], texts: Mapping[str, str]) -> tuple[Any, bool]:
     """Return the messages of a call as they were sent, and True; None and False where they, or replies in them, are not stored."""
-    if row["messages"] is None:
+    if form is None:
         return input, True
-    try:
-        return (None, False) if row["body"] is None else (messages_of(unpack_form(row["body"]), texts), True)
-    except KeyError:
-        return None, False
+    with contextlib.suppress(KeyError):
+        return messages_of(forms[form], texts), True
+    return None, False
+
+
+def _tool_calls(form: int | None, forms: Mapping[int, str], texts: Mapping[str, str]) -> Sequence[Any]:
+    """Return the tools that a reply calls; none where they are not stored."""
+    with contextlib.suppress(KeyError):
+        calls: Sequence[Any] = () if form is None else messages_of(forms[form], texts)
+        return tuple(calls)
+    return ()
 
 
 def _reasoning(row: Row, text: str | None) -> str:

@@ -24,6 +24,7 @@ from pytest_crucible.store.part_manifest import PARTS
 from pytest_crucible.store.parts import PART_COLUMNS, Part, ResultsFolder, part_schema, part_tables
 from pytest_crucible.store.stored_columns import arrow_chunks
 from pytest_crucible.store.table import Table
+from pytest_crucible.store.texts import REFERENCES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,12 +45,12 @@ def own_rows_condition(table: Table) -> str:
     if table is schema.events:
         return "run IN (:runs)"
     if table is schema.messages:
-        return f"id IN (SELECT messages FROM calls WHERE arm IN ({RUN_ARMS}))"
+        return f"id IN ({schema.forms_of_calls(f'arm IN ({RUN_ARMS})')})"
     if table is schema.texts:
         references = [
             f"SELECT {name} FROM {referring.name} WHERE arm IN ({RUN_ARMS}) AND {name} IS NOT NULL"
             for referring in (schema.replies, schema.calls)
-            for name in ("text_id", "reasoning_id")
+            for name in REFERENCES
             if name in referring.names
         ]
         return f"id IN ({' UNION ALL '.join(references)})"
@@ -101,7 +102,8 @@ class PartReader:
         # Of this reader alone: a process may have several stores open.
         self._spill = runtime_folder() / f"duckdb-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self._folders: dict[str, ResultsFolder] = {}
-        self._checked: set[Part] = set()
+        self._columns: dict[Part, tuple[str, ...]] = {}
+        """Those of parts that were checked: a file of an earlier format lacks some."""
         self._samples: dict[tuple[str, tuple[str, ...]], pa.Table] = {}
 
     def execute(self, connection: Connection, sql: str, values: Mapping[str, Any]) -> Cursor | None:
@@ -135,9 +137,9 @@ class PartReader:
 
     def check(self, part: Part) -> None:
         """Raise StoreError for a part whose file is not the one that was entered."""
-        if part not in self._checked:
-            self.folder(part.root).open(part).close()
-            self._checked.add(part)
+        if part not in self._columns:
+            with self.folder(part.root).open(part) as file:
+                self._columns[part] = tuple(file.schema_arrow.names)
 
     def _connect(self) -> Any:
         if self._duckdb is None:
@@ -176,7 +178,7 @@ class PartReader:
         cursor.register(f"stored_{name}", own)
         of_table = [part for part in parts if part.of_table == name]
         sources = [f"SELECT * FROM stored_{name}", *self._sources(cursor, name, of_table)]
-        rows = " UNION ALL ".join(sources)
+        rows = " UNION ALL BY NAME ".join(sources)
         if table in (schema.texts, schema.messages):
             # Equal texts of a run may be in several parts.
             rows = f"SELECT id, ANY_VALUE(body) AS body FROM ({rows}) GROUP BY id"
@@ -188,9 +190,11 @@ class PartReader:
             self.check(part)
         for number, root in enumerate(dict.fromkeys(part.root for part in parts)):
             folder = self.folder(root)
-            paths = [folder.locate(part.path) for part in parts if part.root == root]
+            of_root = [part for part in parts if part.root == root]
+            paths = [folder.locate(part.path) for part in of_root]
             if folder.is_local:
-                yield f"SELECT * FROM read_parquet([{', '.join(map(_quote, paths))}])"
+                by_name = ", union_by_name = true" if len({self._columns[part] for part in of_root}) > 1 else ""
+                yield f"SELECT * FROM read_parquet([{', '.join(map(_quote, paths))}]{by_name})"
                 continue
             from pyarrow.dataset import dataset
 

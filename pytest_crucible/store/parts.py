@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import SpecError, StoreError
 from pytest_crucible.store.row_batches import arrow_type
+from pytest_crucible.store.schema import later_columns
 from pytest_crucible.store.spill_file import written_tables
 from pytest_crucible.store.table import Table
 
@@ -231,15 +232,31 @@ class ResultsFolder:
         return file
 
     def batches(self, part: Part, rows: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a part in batches; texts are dictionary-encoded. Raises StoreError, as `open` does."""
+        """Yield the rows of a part in batches; texts are dictionary-encoded. Raises StoreError, as `open` does.
+
+        Columns that a later format has added are null.
+        """
         import pyarrow as pa
 
         schema = part_schema(part.table)
         with self.open(part, [name for name in columns if pa.types.is_string(schema.field(name).type)]) as file:
             try:
-                yield from file.iter_batches(rows, columns=list(columns))
+                stored = [name for name in columns if name in file.schema_arrow.names]
+                for batch in file.iter_batches(rows, columns=stored):
+                    yield _with_columns(batch, schema, columns)
             except (pa.ArrowException, OSError) as error:
                 raise _unreadable(part, error) from error
+
+
+def _with_columns(batch: pa.RecordBatch, schema: pa.Schema, names: Sequence[str]) -> pa.RecordBatch:
+    """Return rows with all these columns, those that the file lacks with nulls."""
+    import pyarrow as pa
+
+    present = batch.schema.names
+    columns = [
+        batch.column(name) if name in present else pa.nulls(batch.num_rows, schema.field(name).type) for name in names
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=list(names))
 
 
 def _unreadable(part: Part, error: Exception) -> StoreError:
@@ -254,9 +271,14 @@ def _check(part: Part, file: ParquetFile) -> None:
     """Raise StoreError for a file whose rows are not those of the manifest."""
     import pyarrow as pa
 
-    fields, expected = list(file.schema_arrow), part_schema(part.table)
-    types = [field.type.value_type if pa.types.is_dictionary(field.type) else field.type for field in fields]
-    if file.schema_arrow.names != expected.names or types != expected.types:
+    # A file of an earlier format lacks the columns that were added since.
+    absent = later_columns(part.table).difference(file.schema_arrow.names)
+    expected = [field for field in part_schema(part.table) if field.name not in absent]
+    fields = [
+        field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
+        for field in file.schema_arrow
+    ]
+    if [(field.name, field.type) for field in fields] != [(field.name, field.type) for field in expected]:
         raise _other_columns(part)
     metadata = file.metadata
     if metadata.num_rows != part.row_count:

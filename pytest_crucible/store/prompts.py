@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 from pytest_crucible.records import Sample
 from pytest_crucible.records.calls import CallColumns
-from pytest_crucible.store.database import BATCH_SIZE
+from pytest_crucible.store.forms import load_forms
 from pytest_crucible.store.outcomes import read_columns
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.texts import form_of, messages_of, sample_texts, split_form, text_of_input, unpack_form
+from pytest_crucible.store.texts import form_of, messages_of, sample_texts, split_form, text_of_input
 
 
 class Form(NamedTuple):
@@ -31,7 +31,7 @@ def load_prompts(store: RunStore, dataset: str, arms: Sequence[CallColumns]) -> 
     """
     keys = {form for calls in arms for form in calls.forms if form is not None}
     samples = _load_samples(store, dataset) if any(calls.positions for calls in arms) else {}
-    forms = _load_forms(store, keys)
+    forms = _read_forms(store, keys)
     return [_hash_prompts(calls, samples, forms) for calls in arms]
 
 
@@ -44,7 +44,7 @@ def load_twin_prompts(store: RunStore, dataset: str, variant: str, calls: CallCo
         for position, text in store.rows(query, variant=variant)
         if position in samples and (text or "null") != samples[position][0]
     }
-    forms = _load_forms(store, {form for form in calls.forms if form is not None})
+    forms = _read_forms(store, {form for form in calls.forms if form is not None})
     return _hash_prompts(calls, twins, forms)
 
 
@@ -83,8 +83,7 @@ def first_prompts(
     `forms` has the keys of the forms of their messages. A prompt that refers to a text that is not stored is left out.
     """
     keys = {key for key in forms.values() if key is not None}
-    rows = store.rows("SELECT id, body FROM messages WHERE id IN (:keys)", keys=keys)
-    bodies = {key: unpack_form(body) for key, body in rows}
+    bodies = load_forms(store.rows, keys)
     prompts = {}
     for position, sample in samples.items():
         texts, key = sample_texts(sample.input, sample.metadata or {}), forms[position]
@@ -113,10 +112,5 @@ def _load_samples(store: RunStore, dataset: str) -> Mapping[int, tuple[str, str]
     return dict(zip(positions, zip(*texts, strict=True), strict=True))
 
 
-def _load_forms(store: RunStore, keys: set[int]) -> Mapping[int, Form]:
-    ordered = sorted(keys)
-    forms: dict[int, Form] = {}
-    for start in range(0, len(ordered), BATCH_SIZE):
-        rows = store.rows("SELECT id, body FROM messages WHERE id IN (:keys)", keys=ordered[start : start + BATCH_SIZE])
-        forms |= {key: read_form(unpack_form(body)) for key, body in rows}
-    return forms
+def _read_forms(store: RunStore, keys: set[int]) -> Mapping[int, Form]:
+    return {key: read_form(form) for key, form in load_forms(store.rows, keys).items()}

@@ -14,20 +14,13 @@ from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.redaction import redact
 from pytest_crucible.store import schema
 from pytest_crucible.store.database import Connection, from_json, json_part
+from pytest_crucible.store.form_changes import redact_forms
 from pytest_crucible.store.part_moves import restore_rows
 from pytest_crucible.store.part_removal import ORPHAN_S, forget_parts, remove_files, remove_orphans
 from pytest_crucible.store.parts import Part
 from pytest_crucible.store.runs import DELETING, RunStore, newest_first
 from pytest_crucible.store.table import Table
-from pytest_crucible.store.texts import (
-    REFERENCES,
-    form_key,
-    pack_form,
-    redact_form,
-    referred_text,
-    text_id,
-    unpack_form,
-)
+from pytest_crucible.store.texts import REFERENCES, referred_text, text_id
 
 
 @dataclass(frozen=True)
@@ -226,8 +219,7 @@ def _dataset(*, is_sqlite: bool) -> str:
 
 def remove_messages(connection: Connection) -> None:
     """Delete messages that no call refers to any more."""
-    used = "SELECT messages FROM calls WHERE messages IS NOT NULL"
-    connection.execute(f"DELETE FROM messages WHERE id NOT IN ({used})")
+    connection.execute(f"DELETE FROM messages WHERE id NOT IN ({schema.forms_of_calls()})")
 
 
 def remove_texts(connection: Connection) -> None:
@@ -260,10 +252,11 @@ _TEXTS = {
 
 
 def _feature_texts() -> dict[Table, tuple[str, ...]]:
-    return {
+    columns = {
         table: tuple(column.name for column in table.columns if column.type in ("TEXT", "JSON"))
         for table in schema.unit_tables().values()
     }
+    return {table: names for table, names in columns.items() if names}
 
 
 def redact_again(store: RunStore, run: str, hide: Callable[[str], str]) -> None:
@@ -276,8 +269,7 @@ def redact_again(store: RunStore, run: str, hide: Callable[[str], str]) -> None:
                 for column in REFERENCES:
                     if table in _REFERRING and column in table.names:
                         _redact_texts(connection, table.name, column, run, hide)
-        with connection.changing(schema.calls, _OF_ARMS, run=run):
-            _redact_messages(connection, run, hide)
+        redact_forms(connection, run, hide)
         _remove_cached(connection, run, hide)
         remove_messages(connection)
         remove_texts(connection)
@@ -325,28 +317,16 @@ def _redact_texts(connection: Connection, table: str, column: str, run: str, hid
     """Let rows refer to redacted texts. The texts themselves stay for the rows of other runs, if there are any."""
     query = f"SELECT id, body FROM texts WHERE id IN (SELECT {column} FROM {table} WHERE {_OF_ARMS})"
     for old, body in connection.execute(query, run=run).fetchall():
-        if (redacted := hide(body)) != body:
+        if (redacted := _redact_stored(body, "JSON" if column == "parameters_id" else "TEXT", hide)) != body:
             new = text_id(redacted)
             connection.insert(schema.texts, [{"id": new, "body": redacted}])
             statement = f"UPDATE {table} SET {column} = :new WHERE {column} = :old AND {_OF_ARMS}"
             connection.execute(statement, new=new, old=old, run=run)
 
 
-def _redact_messages(connection: Connection, run: str, hide: Callable[[str], str]) -> None:
-    query = f"SELECT id, body FROM messages WHERE id IN (SELECT messages FROM calls WHERE {_OF_ARMS})"
-    for old, body in connection.execute(query, run=run).fetchall():
-        form = unpack_form(body)
-        redacted = redact_form(form, hide)
-        if redacted != form:
-            row = {"id": form_key(redacted), "body": pack_form(redacted)}
-            connection.insert(schema.messages, [row])
-            statement = f"UPDATE calls SET messages = :new WHERE messages = :old AND {_OF_ARMS}"
-            connection.execute(statement, new=row["id"], old=old, run=run)
-
-
 def _remove_cached(connection: Connection, run: str, hide: Callable[[str], str]) -> None:
     """Delete cached replies with findings: changed, they would not be the model's."""
-    apart = ", ".join(referred_text(f"reply_cache.{name}") for name in REFERENCES)
+    apart = ", ".join(referred_text(f"reply_cache.{name}") for name in REFERENCES if name in schema.reply_cache.names)
     query = f"SELECT key, reply, text, {apart} FROM reply_cache WHERE run = :run"
     for key, *parts in connection.execute(query, run=run).fetchall():
         if any(part and hide(part) != part for part in parts):

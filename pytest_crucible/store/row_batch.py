@@ -115,9 +115,10 @@ class OutcomeRows:
         if batch.events:
             batch.rows[schema.events] += event_rows(batch.events, self._hide, self._hide_id)
         if batch.calls:
-            calls, messages = self._calls.rows(batch.calls)
-            batch.rows[schema.calls] += calls
-            batch.rows[schema.messages] += messages
+            of_units = self._calls.rows(batch.calls)
+            batch.rows[schema.calls] += of_units.calls
+            batch.rows[schema.messages] += of_units.messages
+            batch.rows[schema.conversation_texts] += of_units.conversation_texts
         for table, rows in feature_rows(batch.feature_rows, self._hide).items():
             batch.rows[table] += rows
 

@@ -7,7 +7,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from pytest_crucible.records import UNCHANGED, Event, ModelCall, NoTwin, Outcome, Plan, Reply, Sample, Unit, Variant
 from pytest_crucible.records.outcomes import STOP, FeatureRows
@@ -15,6 +15,7 @@ from pytest_crucible.records.reasoning import reasoning_length
 from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.serialize import plain_or_repr, to_plain
 from pytest_crucible.store import schema
+from pytest_crucible.store.forms import SHORTEST_APART, ConversationForms, SplitForm, join_parts, split_conversation
 from pytest_crucible.store.table import Table
 from pytest_crucible.store.texts import (
     SHORTEST_REFERENCE,
@@ -35,8 +36,56 @@ StoredUnit = tuple[int, Outcome, Sample]
 """Key of the arm, outcome of a unit, and its sample."""
 
 
+class FormRows:
+    """Turns forms into rows of the table `messages`. It remembers which were written."""
+
+    def __init__(self, *, stores_texts: bool) -> None:
+        """Without `stores_texts` there are no rows: forms are known by their keys alone."""
+        self._stores_texts = stores_texts
+        self._written: dict[int, Sequence[int]] = {}
+        """The keys of the texts that stand apart, by key of the form."""
+        self.rows: list[Row] = []
+
+    def __contains__(self, key: int) -> bool:
+        return key in self._written
+
+    def texts_of(self, key: int) -> Sequence[int]:
+        """Return the keys of the texts that stand apart from a form that was added."""
+        return self._written[key]
+
+    def add(self, split: SplitForm) -> int:
+        """Add the rows of a form that was not written before; return its key."""
+        key = form_key(split.form)
+        if key not in self._written and self._stores_texts:
+            self._write(key, split.body, tuple(split.texts))
+            for text, literal in split.texts.items():
+                self._write(text, literal, ())
+        self._written.setdefault(key, ())
+        return key
+
+    def _write(self, key: int, body: str, texts: Sequence[int]) -> None:
+        if key not in self._written:
+            self._written[key] = texts
+            self.rows.append({"id": key, "body": pack_form(body)})
+
+    def take_rows(self) -> list[Row]:
+        """Return the rows since the last time, and forget forms where there are too many: they are written again."""
+        rows, self.rows = self.rows, []
+        if len(self._written) >= MOST_FORMS:
+            self._written.clear()
+        return rows
+
+
+class UnitRows(NamedTuple):
+    """The rows about the calls of some units, by table."""
+
+    calls: list[Row]
+    messages: list[Row]
+    conversation_texts: list[Row]
+
+
 class CallRows:
-    """Turns the calls of units into rows of the tables `calls` and `messages`. It remembers which forms were written."""
+    """Turns the calls of units into rows of the tables `calls`, `messages` and `conversation_texts`."""
 
     def __init__(self, hide: Callable[[str], str], run: Callable[[], str], *, stores_texts: bool = True) -> None:
         """`hide` redacts texts before they are stored; `run` returns the id of this run.
@@ -45,20 +94,22 @@ class CallRows:
         """
         self._hide, self._stores_texts = hide, stores_texts
         self._run = run
-        self._forms: set[int] = set()
+        self._forms = FormRows(stores_texts=stores_texts)
         self._answerers: dict[tuple[str, ...], list[str] | None] = {}
 
-    def rows(self, units: Iterable[StoredUnit]) -> tuple[list[Row], list[Row]]:
-        """Return rows of `calls`, and rows of `messages` for forms that have not been written before."""
+    def rows(self, units: Iterable[StoredUnit]) -> UnitRows:
+        """Return the rows of some units; of `messages` those that have not been written before."""
         calls: list[Row] = []
-        forms: list[Row] = []
+        texts: list[Row] = []
         for arm, outcome, sample in units:
-            calls += self._of_unit(arm, outcome, sample, forms)
-        return calls, forms
+            of_unit = list(self._of_unit(arm, outcome, sample))
+            calls += of_unit
+            texts += self._texts_of_unit(of_unit)
+        return UnitRows(calls, self._forms.take_rows(), texts)
 
-    def _of_unit(self, arm: int, outcome: Outcome, sample: Sample, forms: list[Row]) -> Iterator[Row]:
+    def _of_unit(self, arm: int, outcome: Outcome, sample: Sample) -> Iterator[Row]:
         scored = outcome.reply.text if outcome.reply is not None and not outcome.lost else None
-        texts = KnownTexts(sample, self._hide)
+        texts = KnownTexts(sample, self._hide, has_several=len(outcome.calls) > 1)
         for number, call in enumerate(outcome.calls, start=1):
             row = {
                 "arm": arm,
@@ -66,36 +117,49 @@ class CallRows:
                 "epoch": outcome.unit.repeat,
                 "call": number,
                 "request": call.request,
-                "messages": self._messages(call, texts, forms),
-                "parameters": None if call.parameters is None else redact(to_plain(call.parameters), self._hide),
+                "messages": self._messages(call, texts),
+                **self._parameters(call),
                 "member": sanitize_text(call.judge),
                 "error": self._text(call.error) or None,
             }
+            own = self._reply(call.reply, None if call.judge else scored, texts)
             if call.reply is not None and not call.judge:
                 for member, reply in call.reply.members.items():
-                    yield {**row, "member": sanitize_text(member), "error": None, **self._reply(reply, None)}
+                    yield {**row, "member": sanitize_text(member), "error": None, **self._reply(reply, None, texts)}
                 texts.add_reply(number, call.reply.text)
-            row.update(self._reply(call.reply, None if call.judge else scored))
-            yield row
+            yield {**row, **own}
 
-    def _messages(self, call: ModelCall, texts: KnownTexts, forms: list[Row]) -> int | None:
+    def _parameters(self, call: ModelCall) -> Row:
+        """Return the columns with a call's parameters: long ones, such as the schemas of tools, are a text that calls share."""
+        plain = None if call.parameters is None else redact(to_plain(call.parameters), self._hide)
+        if not self._stores_texts or len(call.settings) < SHORTEST_APART:
+            return {"parameters": plain, "parameters_id": None}
+        return {"parameters": None, "parameters_id": json.dumps(plain)}
+
+    def _texts_of_unit(self, calls: Sequence[Row]) -> Iterator[Row]:
+        """Yield the rows that keep the texts which stand apart from the forms of a unit's calls."""
+        forms = [row[name] for row in calls for name in schema.FORM_COLUMNS if row[name] is not None]
+        for text in dict.fromkeys(text for form in forms for text in self._forms.texts_of(form)):
+            yield {**{name: calls[0][name] for name in ("arm", "position", "epoch")}, "message": text}
+
+    def _messages(self, call: ModelCall, texts: KnownTexts) -> int | None:
         """Return the key of the form of a call's messages; None if it has none."""
         if call.form_key is not None and call.form_key in self._forms:
             return call.form_key
         form = call_form(call, texts, call.system)
-        if form is None:
-            return None
-        key = form_key(form)
-        if key not in self._forms:
-            if len(self._forms) >= MOST_FORMS:
-                self._forms.clear()
-            self._forms.add(key)
-            if self._stores_texts:
-                forms.append({"id": key, "body": pack_form(form)})
-        return key
+        return None if form is None else self._forms.add(form)
 
-    def _reply(self, reply: Reply | None, scored: str | None) -> Row:
-        """Return the columns about a reply. A text that the table `replies` has is not stored again."""
+    def _tool_calls(self, reply: Reply, texts: KnownTexts) -> int | None:
+        """Return the key of the form of the tools that a reply calls; None if it calls none."""
+        if not reply.tool_calls:
+            return None
+        return self._forms.add(texts.form(plain_or_repr(list(reply.tool_calls))))
+
+    def _reply(self, reply: Reply | None, scored: str | None, texts: KnownTexts) -> Row:
+        """Return the columns about a reply. A text that the table `replies` has is not stored again.
+
+        Its tool calls may refer to `texts`.
+        """
         if reply is None:
             return {**dict.fromkeys(_OF_A_REPLY), **self._texts(None, ""), "is_scored": False}
         is_scored = reply.text == scored
@@ -109,6 +173,7 @@ class CallRows:
             "cached": reply.cached,
             "as_before": reply.as_before,
             "finish": "" if reply.finish == STOP else finish_text(reply),
+            "tool_calls": self._tool_calls(reply, texts),
         }
 
     def _texts(self, text: str | None, reasoning: str) -> Row:
@@ -131,7 +196,7 @@ class CallRows:
         return sanitize_text(self._hide(text)) if text else ""
 
 
-_OF_A_REPLY = ("think", "paid_by", "answered_by", "cached", "as_before", "finish")
+_OF_A_REPLY = ("think", "paid_by", "answered_by", "cached", "as_before", "finish", "tool_calls")
 """Columns of a call that are null where it has no reply, beside those of its texts."""
 
 
@@ -147,11 +212,14 @@ def finish_text(reply: Reply) -> str:
 class KnownTexts:
     """Texts that the messages of a unit may refer to: those of its sample and its earlier replies. Computed when needed."""
 
-    def __init__(self, sample: Sample, hide: Callable[[str], str]) -> None:
+    def __init__(self, sample: Sample, hide: Callable[[str], str], *, has_several: bool = False) -> None:
+        """`has_several` is true of a unit with several calls, whose later ones may send the same messages again."""
         self.sample = sample
         self.hide = hide
+        self._has_several = has_several
         self._replies: list[tuple[str, str]] = []
         """Those that no call has needed yet, by the name of their reference."""
+        self._conversations = ConversationForms(hide)
 
     def add_reply(self, number: int, text: str) -> None:
         """Let later messages refer to the reply of a call."""
@@ -159,12 +227,12 @@ class KnownTexts:
 
     @cached_property
     def input(self) -> Any:
-        """The stored input of the sample."""
-        return redact(plain_or_repr(self.sample.input), self.hide)
+        """The input of the sample as plain data."""
+        return plain_or_repr(self.sample.input)
 
     @cached_property
     def _forms(self) -> dict[str, str]:
-        return sample_texts(self.input, redact(plain_or_repr(self.sample.metadata), self.hide))
+        return sample_texts(redact(self.input, self.hide), redact(plain_or_repr(self.sample.metadata), self.hide))
 
     def texts(self) -> dict[str, str]:
         """Return texts by the name of their reference."""
@@ -175,6 +243,31 @@ class KnownTexts:
         self._replies.clear()
         return self._forms
 
+    def form(self, value: Any) -> SplitForm:
+        """Return the redacted form of a prompt, or of tool calls, which refers to these texts."""
+        if self._has_several and _is_list_of_objects(value):
+            return join_parts(self._conversations.parts(value, self.texts()))
+        return split_conversation(form_of(redact(value, self.hide), self.texts()))
+
+    def call_form(self, call: ModelCall, system: str) -> SplitForm | None:
+        """Return the form of a call's messages, as `call_form` does."""
+        texts = self.texts()
+        parts = self._conversations.extend(call.text, texts) if call.is_json and self._has_several else None
+        if parts is None:
+            messages = json.loads(call.text) if call.is_json else call.text
+            if not system and messages == self.input:
+                return None
+            if not (call.is_json and self._has_several and _is_list_of_objects(messages)):
+                return self.form(with_system(system, messages) if system else messages)
+            parts = self._conversations.begin(call.text, messages, texts)
+        head = self._conversations.parts(with_system(system, []), texts) if system else []
+        return join_parts([*head, *parts])
+
+
+def _is_list_of_objects(value: Any) -> bool:
+    # Token ids are a list of numbers, perhaps a hundred thousand.
+    return isinstance(value, list) and all(isinstance(item, dict) for item in value)
+
 
 def with_system(system: str, messages: Any) -> Any:
     """Return the messages as sent: after the adapter's system prompt, a text as a message of the user."""
@@ -182,16 +275,11 @@ def with_system(system: str, messages: Any) -> Any:
     return [{"role": "system", "content": system}, *rest]
 
 
-def call_form(call: ModelCall, texts: KnownTexts, system: str) -> str | None:
+def call_form(call: ModelCall, texts: KnownTexts, system: str) -> SplitForm | None:
     """Return the form of a call's messages after a system prompt; None if the input was sent unchanged, as by most tests."""
     if call.text is texts.sample.input and not (system or call.judge):
         return None
-    messages = redact(json.loads(call.text) if call.is_json else call.text, texts.hide)
-    if system:
-        messages = with_system(texts.hide(system), messages)
-    elif messages == texts.input:
-        return None
-    return form_of(messages, texts.texts())
+    return texts.call_form(call, system)
 
 
 FeatureUnit = tuple[int, Unit, FeatureRows]

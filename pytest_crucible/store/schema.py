@@ -241,9 +241,24 @@ calls = Table(
         Column("has_texts", "BOOLEAN"),
         # How the reply ended; empty for `stop`, which most are; null without a reply, and in formats before 12.
         Column("finish", "VARCHAR(16)"),
+        # The tools that the reply calls, as a form in `messages`; null without any, and in formats before 13.
+        Column("tool_calls", "BIGINT"),
+        # Of long parameters, such as the schemas of tools, the id of their JSON in `texts`; `parameters` is null then.
+        Column("parameters_id", "BLOB"),
     ),
     has_rowid=False,
 )
+
+# Long texts within the conversations of a unit, which further calls send again: each is a form of its own in `messages`, once, and
+# forms refer to it by its id. These rows keep it for as long as the unit's calls.
+conversation_texts = Table(
+    "conversation_texts",
+    (*UNIT_COLUMNS, Column("message", "BIGINT", key=True)),
+    has_rowid=False,
+)
+
+FORM_COLUMNS = ("messages", "tool_calls")
+"""Columns of `calls` that refer to forms in `messages`."""
 
 observations = Table(
     "observations",
@@ -391,10 +406,20 @@ ADDED: tuple[tuple[Table | tuple[Table, str], ...], ...] = (
     ((calls, "answered_by"), (calls, "cached"), (calls, "as_before")),
     ((events, "call"), (events, "request"), (runs, "format"), (calls, "has_texts")),
     ((calls, "finish"),),
+    (conversation_texts, (calls, "tool_calls"), (calls, "parameters_id")),
 )
 """What the formats 2, 3 ... have added to the one before. Nothing that a format has is ever changed or taken away.
 
 Tables of features are in no format: a store that lacks them gets them when it is opened."""
+
+
+def later_columns(table: Table, formats: int = 0) -> frozenset[str]:
+    """Return the columns that the formats after the first ones, so many, have added to a table."""
+    additions = (addition for of_format in ADDED[formats:] for addition in of_format)
+    return frozenset(
+        name for of_table, name in (each for each in additions if isinstance(each, tuple)) if of_table is table
+    )
+
 
 FORMAT = 1 + len(ADDED)
 """A store with a higher number belongs to a newer version; one with a lower number is upgraded."""
@@ -402,8 +427,27 @@ FORMAT = 1 + len(ADDED)
 # In this order: a table refers to earlier ones.
 _TABLES = (
     *(store_format, runs, tags, samples, experiments, arms, variants, twins, repeats, texts, replies, messages, calls),
-    *(observations, lost, verdicts, reply_cache, known_adapters, events, decisions, training_sets, store_key),
+    *(
+        conversation_texts,
+        observations,
+        lost,
+        verdicts,
+        reply_cache,
+        known_adapters,
+        events,
+        decisions,
+        training_sets,
+        store_key,
+    ),
 )
+
+
+def forms_of_calls(where: str = "1 = 1") -> str:
+    """Return the SQL for the ids in `messages` that calls and conversations refer to, of the rows that meet a condition."""
+    columns = [(calls, name) for name in FORM_COLUMNS] + [(conversation_texts, "message")]
+    return " UNION ALL ".join(
+        f"SELECT {name} FROM {table.name} WHERE {name} IS NOT NULL AND {where}" for table, name in columns
+    )
 
 
 def all_tables() -> Mapping[str, Table]:
@@ -417,9 +461,13 @@ def feature_tables() -> list[Table]:
 
 
 def unit_tables() -> dict[str, Table]:
-    """Return the tables of features whose rows are about units, by name: `Outcome.feature_rows` has theirs."""
+    """Return the tables of features whose rows are about units, by name: `Outcome.feature_rows` has theirs.
+
+    With them is the table of the texts within conversations, whose rows follow those of the calls everywhere.
+    """
     unit = tuple(column.name for column in UNIT_COLUMNS)
-    return {table.name: table for table in feature_tables() if table.key[: len(unit)] == unit}
+    tables = (conversation_texts, *feature_tables())
+    return {table.name: table for table in tables if table.key[: len(unit)] == unit}
 
 
 def experiment_tables() -> list[str]:

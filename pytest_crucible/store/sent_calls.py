@@ -12,7 +12,7 @@ from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.serialize import canonical, plain_or_repr
 from pytest_crucible.store.rows import KnownTexts, call_form
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.texts import form_key
+from pytest_crucible.store.texts import PARAMETERS, form_key
 
 Place = tuple[int, int]
 """Position and repeat."""
@@ -55,7 +55,7 @@ class CallReader:
     def messages(self, call: ModelCall, sample: Sample, system: str) -> int | None:
         """Return the key of a call's messages as they would be stored after a system prompt."""
         form = call_form(call, KnownTexts(sample, self._hide), system)
-        return None if form is None else form_key(form)
+        return None if form is None else form_key(form.form)
 
     def _settings(self, call: ModelCall, own: str) -> str:
         if not call.settings:
@@ -72,8 +72,8 @@ def load_sent(store: RunStore, arm: int, own: str) -> dict[Place, SentCalls]:
 
 def load_paid_calls(store: RunStore, arm: int, own: str) -> dict[Place, tuple[SentCalls, str]]:
     """Return what was sent for each unit of an arm, and the run that has paid for the first call; empty for its own run."""
-    query = """
-        SELECT position, epoch, messages, parameters, paid_by FROM calls
+    query = f"""
+        SELECT position, epoch, messages, {PARAMETERS}, paid_by FROM calls
         WHERE arm = :arm AND member = '' ORDER BY position, epoch, call
     """
     texts: dict[str | None, str] = {None: own, "null": own}

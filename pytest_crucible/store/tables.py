@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -9,10 +10,11 @@ from pytest_crucible.records import ColumnKind, ExportTable
 from pytest_crucible.records.datasets import LATE
 from pytest_crucible.store import schema
 from pytest_crucible.store.database import from_json
+from pytest_crucible.store.forms import load_forms
 from pytest_crucible.store.outcomes import variant_keys
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.table import Table
-from pytest_crucible.store.texts import messages_of, sample_texts, stored_text, unpack_form
+from pytest_crucible.store.texts import messages_of, sample_texts, stored_text
 
 # Rows that are fetched at a time, so that a million of them never are in memory.
 _PART = 1000
@@ -140,7 +142,7 @@ def _twin_replies(store: RunStore, arm: _Arm) -> Iterator[tuple[Any, ...]]:
     """
     for row in _read(store, query, **arm._asdict()):
         unit, (facts, form, metadata, input, expected), answer = row[:4], row[4:9], row[9:]
-        sent = _sent_input(from_json(facts) or {}, form, from_json(input), metadata)
+        sent = _sent_input(store, arm, from_json(facts) or {}, form, from_json(input), metadata)
         yield (*unit, sent, from_json(expected), *answer)
 
 
@@ -199,30 +201,31 @@ def variants(store: RunStore, run: str) -> ExportTable:
                 store, query, **arm._asdict()
             ):
                 facts = from_json(stored_facts) or {}
-                sent = _sent_input(facts, form, from_json(input), metadata)
+                sent = _sent_input(store, arm, facts, form, from_json(input), metadata)
                 yield (*place, *unit, sent, facts.get("edits"), reply, failure, reason, None)
 
     return ExportTable(columns=VARIANTS, rows=rows())
 
 
 _SENT_FORM = """(
-    SELECT messages.body FROM calls JOIN messages ON messages.id = calls.messages
-    WHERE calls.arm = replies.arm AND calls.position = replies.position AND calls.epoch = replies.epoch
+    SELECT calls.messages FROM calls WHERE calls.messages IS NOT NULL
+    AND calls.arm = replies.arm AND calls.position = replies.position AND calls.epoch = replies.epoch
     AND calls.member = '' ORDER BY calls.is_scored DESC, calls.call DESC LIMIT 1
 )"""
-"""The form of the request that a reply is to, or of the last one of a failed reply."""
+"""The key of the form of the request that a reply is to, or of the last one of a failed reply."""
 
 
-def _sent_input(facts: Mapping[str, Any], form: bytes | None, input: Any, metadata: str | None) -> Any:
+def _sent_input(
+    store: RunStore, arm: _Arm, facts: Mapping[str, Any], form: int | None, input: Any, metadata: str | None
+) -> Any:
     """Return a twin's input as it was sent: a text or messages; None if what was made late is not stored whole."""
     if not facts.get(LATE):
         return input
-    try:
-        texts = sample_texts(input, from_json(metadata) or {})
-        return None if form is None else messages_of(unpack_form(form), texts)
-    except KeyError:
-        # It refers to an earlier reply of the same sample.
-        return None
+    texts = sample_texts(input, from_json(metadata) or {})
+    # It may refer to an earlier reply of the same sample.
+    with contextlib.suppress(KeyError):
+        return None if form is None else messages_of(load_forms(store.rows, [form], arm=arm.arm)[form], texts)
+    return None
 
 
 TABLES: Mapping[str, Callable[[RunStore, str], ExportTable]] = {

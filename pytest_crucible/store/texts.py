@@ -42,15 +42,15 @@ def sanitize_text(text: str) -> str:
     return text.replace("\0", "\ufffd")
 
 
-REFERENCES = ("text_id", "reasoning_id")
+REFERENCES = ("text_id", "reasoning_id", "parameters_id")
 """Columns that refer to the table `texts`."""
 
 
 def refer_to_texts(tables: Iterable[Rows], ids: dict[str, bytes]) -> list[Rows]:
     """Return rows to write, with references in place of their long texts, after the rows of the texts themselves.
 
-    In a row to write, `text` may be long and `reasoning_id` is the reasoning itself. A text is written with every row that refers
-    to it, even if it is stored already, because `crucible gc` may have just removed it.
+    In a row to write, `text` may be long, and `reasoning_id` and `parameters_id` are the texts themselves. A text is written with
+    every row that refers to it, even if it is stored already, because `crucible gc` may have just removed it.
     """
     referring: list[Rows] = [(table, over, _refer(table, rows, ids)) for table, over, rows in tables]
     # In the order of their keys: writers that insert in different orders would deadlock.
@@ -63,6 +63,12 @@ def stored_text(table: str) -> str:
     return f"COALESCE({table}.text, {referred_text(f'{table}.text_id')})"
 
 
+PARAMETERS = (
+    "COALESCE(CAST(calls.parameters AS TEXT), (SELECT texts.body FROM texts WHERE texts.id = calls.parameters_id))"
+)
+"""The SQL for the parameters of a call as JSON text, wherever they are stored; null for the adapter's."""
+
+
 def referred_text(reference: str) -> str:
     """Return the SQL for the text that a column refers to."""
     return f"(SELECT texts.body FROM texts WHERE texts.id = {reference})"
@@ -72,8 +78,9 @@ def _refer(table: Table, rows: Sequence[Any], ids: dict[str, bytes]) -> Sequence
     # Most batches have only short texts and are left as they are. In rows of other processes references stand already.
     if "text_id" in table.names and any("text_id" in row or len(row.get("text") or "") >= SHORTEST for row in rows):
         rows = [_with_long_text_apart(row, ids) for row in rows]
-    if "reasoning_id" in table.names and any(row.get("reasoning_id") for row in rows):
-        rows = [{**row, "reasoning_id": _text_id(row.get("reasoning_id"), ids)} for row in rows]
+    for name in REFERENCES[1:]:
+        if name in table.names and any(row.get(name) for row in rows):
+            rows = [{**row, name: _text_id(row.get(name), ids)} for row in rows]
     return rows
 
 
@@ -134,8 +141,12 @@ def redact_form(form: str, hide: Callable[[str], str]) -> str:
 
 
 def form_of(messages: Any, texts: Mapping[str, str]) -> str:
-    """Return the form of some messages. The longest texts are replaced first: one may be a part of another."""
-    form = _ENCODE(messages)
+    """Return the form of some messages."""
+    return replace_texts(_ENCODE(messages), texts)
+
+
+def replace_texts(form: str, texts: Mapping[str, str]) -> str:
+    """Return a form with references in place of texts. The longest are replaced first: one may be a part of another."""
     # Of a long conversation most replies are in it; of a thousand calls with one message each hardly any.
     for name in sorted((name for name in texts if texts[name] in form), key=lambda name: -len(texts[name])):
         form = form.replace(texts[name], f"\x01{name}\x02")

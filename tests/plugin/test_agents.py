@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -469,3 +471,53 @@ def test_what_a_failed_agent_has_spent_counts(agent):
     agent.command("show", "latest").stdout.fnmatch_lines(
         ["per_success(total_tokens, exact_match) <= 20  10 [[]5, inf]*6     0  met*"]
     )
+
+
+STOPS = "message = chat(endpoint, sample.input, tools=TOOLS)['choices'][0]['message']\nreturn message['tool_calls'][0]['id']"
+SCHEMA = "{'type': 'function', 'function': {'name': 'add', 'description': 'Adds. ' * 99}}"
+
+
+@pytest.fixture
+def stopping(agent):
+    """An agent that stops after a tool call: no later call sends it again."""
+    metrics = "['tool_calls', agents.tool_called('add'), agents.tool_arguments_valid({'add': {'required': ['sum']}})]"
+    agent.write_agent(lines(f"TOOLS = [{SCHEMA}]\n{STOPS}"), f"metrics={metrics}")
+    return agent
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
+def test_the_tools_of_the_last_reply_are_shown_traced_and_exported(stopping, workers):
+    document = stopping.json("--crucible-adapter=scripted", *workers)
+
+    assert [values(document, name) for name in ("tool_calls", "add_called", "tool_arguments_valid")] == [1.0, 1.0, 1.0]
+    called = '*tool call  add({"sum": "3 + 1"})'
+    stopping.command("show", "latest", "--sample", "q3").stdout.fnmatch_lines(
+        ["*call 1 (tools=[[]add]*)", "*user*", called]
+    )
+    stopping.command("trace", "latest", "q3").stdout.fnmatch_lines([called])
+    stopping.command("verify", "latest").stdout.fnmatch_lines(["*as they were written*"])
+    stopping.command("export", "--what", "inspect", "-o", "logs")
+    [log] = (stopping.path / "logs").glob("*.eval")
+    with zipfile.ZipFile(log) as archive:
+        question, reply, scored = json.loads(archive.read("samples/q3_epoch_1.json"))["messages"]
+    assert (question["role"], question["content"]) == ("user", "3 + 1")
+    assert [(call["function"], call["arguments"]) for call in reply["tool_calls"]] == [("add", {"sum": "3 + 1"})]
+    assert scored["content"] == "c1"
+
+
+def test_the_cache_and_a_reused_arm_give_tools_back(stopping):
+    first = stopping.json("--crucible-adapter=scripted")
+    cached = stopping.json("--crucible-adapter=scripted", "--crucible-reuse=off")
+    reused = stopping.json("--crucible-adapter=scripted")
+
+    assert [values(each, "add_called") for each in (first, cached, reused)] == [1.0] * 3
+    stopping.command("show", "latest", "--sample", "q3").stdout.fnmatch_lines(['*tool call  add({"sum": "3 + 1"})'])
+
+
+def test_without_texts_no_tools_are_stored(stopping):
+    # Of calls that are not stored it is not said that there were none.
+    stopping.run("--crucible-adapter=scripted", "--crucible-trace=off").stdout.no_fnmatch_line("*received no call*")
+
+    output = stopping.command("show", "latest", "--sample", "q3").stdout.str()
+    assert "(not recorded)" in output
+    assert '"sum"' not in output

@@ -8,6 +8,7 @@ from pytest_crucible.features.agents.sent_calls import SentCalls, few_calls, loa
 from pytest_crucible.records import Claim, Note, Row, Table, View
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.sections.inputs import SectionInputs
+from pytest_crucible.store.calls import unknown_calls
 from pytest_crucible.store.experiments import StoredExperiment
 
 decides = False  # no claim of it can fail the session
@@ -15,9 +16,9 @@ _NUMBERS = ("replies", "calls", "a reply", "parallel")
 
 
 def compute(inputs: SectionInputs) -> tuple[SentCalls, ...] | None:
-    """Return the calls of all arms; None for an experiment that was put together from several runs."""
+    """Return the calls of all arms; None where they are not stored, and for an experiment put together from several runs."""
     stored = inputs.stored
-    if not isinstance(stored, StoredExperiment):
+    if not isinstance(stored, StoredExperiment) or unknown_calls(stored.store, stored.run):
         return None
     arms = [arm.name for arm in inputs.plan.arms]
     return load_sent_calls(stored.store, stored.key, arms, [len(answers.positions) for answers in inputs.answers])

@@ -6,11 +6,12 @@ A request's path begins with the token of one unit, which is valid while the uni
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import secrets
 import socket
 import time
 import uuid
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from dataclasses import field, replace
 from http import HTTPStatus
 from typing import Any
@@ -65,7 +66,7 @@ class EndpointServer:
         """Listen from now on; requests are answered as soon as the loop runs. Raises OSError."""
         self._listening = listen()
         self.url = f"http://{LOOPBACK}:{self._listening.getsockname()[1]}"
-        self._server = Server(self._answer, _refuse, _LIMITS)
+        self._server = Server(self._answer, _refuse, _LIMITS, context_of=self._context_of)
         self.loop = loop.loop
         loop.submit(self._server.serve(self._listening))
         loop.on_close.append(self.close)
@@ -87,6 +88,11 @@ class EndpointServer:
         """Close from another thread, while the loop is blocked: the client that waits for it gets an error, and frees it."""
         self._listening.shutdown(socket.SHUT_RDWR)
         asyncio.run_coroutine_threadsafe(self.close(), self.loop)
+
+    def _context_of(self, request: Request) -> contextvars.Context | None:
+        """Return the context of the unit that a request belongs to: its deadline, and the reply that is recorded."""
+        seat = self.seats.get(request.path[1:].partition("/")[0])
+        return None if seat is None else seat.calls.context()
 
     async def _answer(self, request: Request) -> Response:
         token, _, rest = request.path.removeprefix("/").partition("/")
@@ -131,8 +137,8 @@ async def _embed(seat: Seat, path: str, body: Mapping[str, Any]) -> Response:
     """Return the vectors of a client's texts. Raises Refusal, Ended and BackendError."""
     texts, parameters = read_texts(body, seat.sampler.backend, seat.sampler.arm.name)
     facts = seat.begin(path, str(body.get("model", "")))
-    task = seat.calls.start(seat.calls.send(lambda: seat.sampler.generate(texts, **parameters), facts))
-    return Response.of_json(write_vectors(body, await _until_done(task)))
+    reply = await _reply(seat.calls, lambda: seat.sampler.generate(texts, **parameters), facts)
+    return Response.of_json(write_vectors(body, reply))
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,8 +162,7 @@ class _Call:
             calls.start(calls.send(pieces.pump, facts))
             return await self._stream(pieces)
         generate = self.seat.sampler.generate
-        task = calls.start(calls.send(lambda: generate(self.request.messages, **self.request.parameters), facts))
-        reply = await _until_done(task)
+        reply = await _reply(calls, lambda: generate(self.request.messages, **self.request.parameters), facts)
         return Response.of_json(self.dialect.answer(self.request, reply, self.answer_id, self.created))
 
     async def _stream(self, pieces: _Pieces) -> Response:
@@ -167,15 +172,15 @@ class _Call:
         return Response(body=b"", kind="text/event-stream", events=_write_events(writer, first, pieces))
 
 
-async def _until_done(task: asyncio.Task[Reply]) -> Reply:
-    """Await a request's reply; a client that leaves cancels it. Raises Ended if the unit ends first."""
+async def _reply(calls: UnitCalls, generate: Callable[[], Coroutine[Any, Any, Reply]], facts: dict[str, Any]) -> Reply:
+    """Await a request's reply; a client that leaves cancels it. Raises BackendError, and Ended if the unit ends first."""
     try:
-        return await task
+        return await calls.send(generate, facts)
     except asyncio.CancelledError:
-        current = asyncio.current_task()
-        if current is not None and current.cancelling():
-            task.cancel()
+        task = asyncio.current_task()
+        if task is None or not calls.is_closed:
             raise
+        task.uncancel()
         raise Ended("the sample has ended") from None
 
 

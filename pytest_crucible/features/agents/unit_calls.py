@@ -42,6 +42,8 @@ class UnitCalls:
     """The reply that was lost: no further one can save the unit."""
     is_over: bool = False
     """Whether more calls were sent than allowed."""
+    is_closed: bool = False
+    """Whether the unit has ended: what was in flight then was cancelled."""
     _context: contextvars.Context | None = None
     _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
 
@@ -70,16 +72,22 @@ class UnitCalls:
         self.of_arm += not role
         return self.number
 
+    def context(self) -> contextvars.Context | None:
+        """Return a context for a request: a copy of the function's."""
+        return self._context.copy() if self._context else None
+
     def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Run a request in the context of the function, until the unit ends."""
-        context = self._context.copy() if self._context else None
-        task = self.bound.loop.loop.create_task(work, context=context)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+        return self.bound.loop.loop.create_task(work, context=self.context())
 
     async def send(self, call: Callable[[], Coroutine[Any, Any, Reply]], facts: dict[str, Any]) -> Reply:
-        """Await the reply of the arm or of a role, and record the call. Raises BackendError: the unit is lost."""
+        """Await the reply of the arm or of a role, and record the call. Raises BackendError: the unit is lost.
+
+        The end of the unit cancels the task that awaits this.
+        """
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
         begun, is_parallel = time.time(), len(self._tasks) > 1
         try:
             return await call()
@@ -91,11 +99,13 @@ class UnitCalls:
             self.error = self.error or BackendError(f"{type(error).__name__}: {error}")
             raise self.error from error
         finally:
+            self._tasks.discard(task)
             row = {**facts, "is_parallel": is_parallel, "begun": begun, "ended": time.time()}
             self.bound.outcome.feature_rows.setdefault(endpoint_calls.name, []).append(row)
 
     async def close(self) -> None:
         """Cancel what is in flight, and let the outcome say what the function may have hidden. Raises Refused."""
+        self.is_closed = True
         for token in self.tokens:
             del self.seats[token]
         for task in tuple(self._tasks):

@@ -9,6 +9,7 @@ from pytest_crucible.features.provenance.event_steps import StoredEvent
 from pytest_crucible.features.provenance.timeline import Step, StepKind
 from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import JUDGE, Conversation, StoredCall
+from pytest_crucible.report.conversations import parameter_text
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.reply_facts import ReplyRow
 
@@ -40,6 +41,7 @@ def call_steps(run: str, call: StoredCall, parameters: Parameters, hits: Sequenc
         "prompt": call.messages,
         "parameters": sent,
         "reply": call.text,
+        "tool_calls": list(call.tool_calls) or None,
         "reasoning": call.reasoning or None,
         "error": call.error or None,
         "model": call.answered_by[0] or None if call.answered_by else None,
@@ -54,7 +56,8 @@ def _call_title(call: StoredCall) -> str:
     if call.messages is None and not call.is_recorded:
         return f"{name}: its prompt is unknown"
     messages = quantity(len(call.messages), "message") if isinstance(call.messages, list) else "1 message"
-    return ", ".join([f"{name}: {messages}", *(f"{key} {value}" for key, value in (call.parameters or {}).items())])
+    parameters = (f"{key} {parameter_text(key, value)}" for key, value in (call.parameters or {}).items())
+    return ", ".join([f"{name}: {messages}", *parameters])
 
 
 def _cached_step(run: str, call: StoredCall, hits: Sequence[StoredEvent]) -> Step:

@@ -39,12 +39,7 @@ SEALED_SINCE = 11
 def sealed_columns(table: Table) -> tuple[Sequence[str], Sequence[str]]:
     """Return the columns that are in each row of a table, and those that later formats have added: null in a row without them."""
     names = [name for name in table.names if name not in MUTABLE.get(table, ())]
-    later = {
-        addition[1]
-        for additions in schema.ADDED[SEALED_SINCE - 1 :]
-        for addition in additions
-        if isinstance(addition, tuple) and addition[0] is table
-    }
+    later = schema.later_columns(table, SEALED_SINCE - 1)
     return [name for name in names if name not in later], [name for name in names if name in later]
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from pytest_crucible.features.provenance.decision_steps import LONGEST_TITLE
 from pytest_crucible.features.provenance.timeline import Step
 from pytest_crucible.features.provenance.timeline_text import CALLS, call_ends
+from pytest_crucible.report.conversations import tool_texts
 from pytest_crucible.stats.number_format import quantity
 
 
@@ -92,6 +93,10 @@ def _reply(call: Step) -> Iterator[NamedText]:
     if call.facts.get("reasoning"):
         yield NamedText("reasoning", call.facts["reasoning"])
     if call.facts.get("reply") is not None:
-        yield NamedText("reply", call.facts["reply"] or "(empty)")
+        tools = call.facts.get("tool_calls") or ()
+        if call.facts["reply"] or not tools:
+            yield NamedText("reply", call.facts["reply"] or "(empty)")
+        for tool in list(tool_texts(tools)) or tools:
+            yield NamedText("tool call", tool)
     elif call.facts.get("error"):
         yield NamedText("no reply", call.facts["error"])

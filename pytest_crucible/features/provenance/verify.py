@@ -22,6 +22,7 @@ from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.store import schema
 from pytest_crucible.store.database import Connection
+from pytest_crucible.store.forms import expand_form, load_bodies, texts_apart
 from pytest_crucible.store.part_reader import PartReader, load_parts
 from pytest_crucible.store.parts import ResultsFolder
 from pytest_crucible.store.runs import RunStore
@@ -129,16 +130,18 @@ class _Reader:
     def edited_bodies(self) -> Iterator[EditedRow]:
         """Yield the rows whose long text, reasoning or messages are not those that their key is the hash of."""
         for table in (schema.replies, schema.calls):
-            for column in (name for name in (*REFERENCES, "messages") if name in table.names):
+            for column in (name for name in (*REFERENCES, *schema.FORM_COLUMNS) if name in table.names):
                 yield from self._edited_bodies(table, column)
 
     def _edited_bodies(self, table: Table, column: str) -> Iterator[EditedRow]:
-        of, is_intact = (schema.messages, _is_form) if column == "messages" else (schema.texts, _is_text)
+        of, edited = (
+            (schema.messages, self._edited_forms) if column in schema.FORM_COLUMNS else (schema.texts, _edited_texts)
+        )
         used = f"SELECT {column} FROM {table.name} WHERE arm IN ({ARMS}) AND {column} IS NOT NULL"
         edits: dict[Any, Edit] = {}
         with self._connection.stream(f"SELECT id, body FROM {of.name} WHERE id IN ({used})", run=self._run) as cursor:
             while rows := cursor.fetchmany(_PART):
-                edits |= {key: "changed" for key, body in rows if not is_intact(key, body)}
+                edits |= dict.fromkeys(edited(rows), "changed")
         # Calls that are stored without texts have their hashes alone.
         stored = f"{used} AND has_texts IS NULL" if table is schema.calls else used
         missing = f"SELECT DISTINCT {column} FROM ({stored}) AS used WHERE {column} NOT IN (SELECT id FROM {of.name})"
@@ -148,18 +151,30 @@ class _Reader:
         for key, edit in edits.items():
             yield EditedRow(of.name, (table.name, *self._connection.first(query, key=key, run=self._run)), edit)
 
+    def _edited_forms(self, rows: Sequence[tuple[int, Any]]) -> list[int]:
+        """Return the keys of forms that are not those which they are the hashes of, with the texts that stand apart from them."""
+        bodies = {key: _read_body(body) for key, body in rows}
+        apart = {key for body in bodies.values() for key in texts_apart(body)}
+        texts = {key: _read_body(body) for key, body in load_bodies(self._connection.execute, apart, {})}
+        return [
+            key
+            for key, body in bodies.items()
+            if not texts.keys() >= {*texts_apart(body)} or form_key(expand_form(body, texts)) != key
+        ]
+
 
 def _in_order(edit: EditedRow) -> list[tuple[str, Any]]:
     # An edit may have put a text where a number was.
     return [(type(value).__name__, value) for value in edit.key]
 
 
-def _is_text(key: bytes, body: Any) -> bool:
-    return isinstance(body, str) and text_id(body) == key
-
-
-def _is_form(key: int, body: Any) -> bool:
+def _read_body(body: Any) -> str:
+    """Return a form as it is stored; an empty text for what is none."""
     try:
-        return form_key(unpack_form(body)) == key
+        return unpack_form(body)
     except (zlib.error, UnicodeDecodeError, TypeError):
-        return False
+        return ""
+
+
+def _edited_texts(rows: Sequence[tuple[bytes, Any]]) -> list[bytes]:
+    return [key for key, body in rows if not isinstance(body, str) or text_id(body) != key]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,14 +18,21 @@ _Place = tuple[int, int, int]
 
 def read_results(tables: Sequence[Rows], units: Sequence[Unit], arms: Sequence[Sequence[int]]) -> list[StoredResult]:
     """Return the results of a block's units, in their order. `arms` are the store's keys by arm and variant."""
+    texts = {row["id"]: row["body"] for table, _, rows in tables if table is schema.texts for row in rows}
     by_place: dict[str, dict[_Place, list[Mapping[str, Any]]]] = {}
     for table, _, rows in tables:
         if table.name in _READ:
             gathered: dict[_Place, list[Mapping[str, Any]]] = defaultdict(list)
             by_place[table.name] = gathered
             for row in rows:
-                gathered[row["arm"], row["position"], row["epoch"]].append(row)
+                gathered[row["arm"], row["position"], row["epoch"]].append(_with_parameters(row, texts))
     return [_result(unit, (arms[unit.arm][unit.variant], unit.position, unit.repeat), by_place) for unit in units]
+
+
+def _with_parameters(row: Mapping[str, Any], texts: Mapping[bytes, str]) -> Mapping[str, Any]:
+    """Return a row; of a call that refers to the text of its parameters with these."""
+    key = row.get("parameters_id")
+    return row if key is None or key not in texts else {**row, "parameters": json.loads(texts[key])}
 
 
 _READ = frozenset(table.name for table in (schema.replies, schema.observations, schema.lost, schema.calls))

@@ -85,14 +85,23 @@ def open_held_blocks(root: str, probe: str, run: str, node: str) -> HeldBlocks:
 
 def outcome_rows(tables: Sequence[Rows], *, with_calls: bool) -> list[Rows]:
     """Return the rows of a block that go to the driver although they are in a part, and those of tables without parts."""
-    # Cached replies refer to their texts.
     complete = {*KEYED, schema.lost, *([schema.calls] if with_calls else [])}
+    # Cached replies refer to their texts.
     complete |= {schema.texts} if any(table in KEYED for table, _, _ in tables) else set()
-    return [
+    selected = [
         (table, overwrite, _odd_replies(rows) if table is schema.replies else rows)
         for table, overwrite, rows in tables
         if table in complete or table is schema.replies
     ]
+    return selected if schema.texts in complete or not with_calls else [*_parameters(tables), *selected]
+
+
+def _parameters(tables: Sequence[Rows]) -> list[Rows]:
+    """Return the texts of long parameters, such as the schemas of tools."""
+    keys = {row.get("parameters_id") for table, _, rows in tables if table is schema.calls for row in rows}
+    of_texts = (rows for table, _, rows in tables if table is schema.texts)
+    texts = [row for rows in of_texts for row in rows if row["id"] in keys]
+    return [(schema.texts, False, texts)] if texts else []
 
 
 def _odd_replies(rows: Sequence[Any]) -> list[dict[str, Any]]:

@@ -12,9 +12,10 @@ from typing import Any, Literal, NamedTuple
 from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Plan
 from pytest_crucible.store.database import Connection, Cursor, from_json
+from pytest_crucible.store.forms import load_forms
 from pytest_crucible.store.outcomes import variant_keys
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.texts import messages_of, sample_texts, stored_text, unpack_form
+from pytest_crucible.store.texts import messages_of, sample_texts, stored_text
 
 # Rows that are fetched at a time: a call may have a long conversation.
 _PART = 1000
@@ -219,8 +220,8 @@ def _is_message(value: Any) -> bool:
 
 
 def _load_forms(connection: Connection, arm: int) -> Mapping[int, str]:
-    query = "SELECT id, body FROM messages WHERE id IN (SELECT messages FROM calls WHERE arm = :arm)"
-    return {key: unpack_form(body) for key, body in connection.execute(query, arm=arm)}
+    query = "SELECT DISTINCT messages FROM calls WHERE arm = :arm AND messages IS NOT NULL"
+    return load_forms(connection.execute, connection.scalars(query, arm=arm), arm=arm)
 
 
 class _Samples:

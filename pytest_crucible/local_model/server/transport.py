@@ -15,6 +15,7 @@ import re
 import socket
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextvars import Context
 from dataclasses import field, replace
 from http import HTTPStatus
 from types import EllipsisType
@@ -233,10 +234,20 @@ def listen(port: int = 0) -> socket.socket:
 
 
 class Server:
-    """Listens until closed. `handler` answers requests; `refuse` makes the response to those that never reach it."""
+    """Listens until closed. `handler` answers requests; `refuse` makes the response to those that never reach it.
 
-    def __init__(self, handler: Handler, refuse: Refuse, limits: Limits) -> None:
-        self.handler, self.refuse, self.limits = handler, refuse, limits
+    `context_of` returns the context in which a request is answered; None for the connection's.
+    """
+
+    def __init__(
+        self,
+        handler: Handler,
+        refuse: Refuse,
+        limits: Limits,
+        *,
+        context_of: Callable[[Request], Context | None] = lambda request: None,
+    ) -> None:
+        self.handler, self.refuse, self.limits, self.context_of = handler, refuse, limits, context_of
         self.connections: set[Connection] = set()
         self.closing = False
         self.numbers = itertools.count(1)
@@ -394,8 +405,9 @@ class Connection(asyncio.Protocol):
         head, self._head = self._head, None
         body = bytes(self._received[: head.length])
         del self._received[: head.length]
+        request = replace(head.request, body=body, connection=self._number)
         self.answering = self._loop.create_task(
-            self._answer(replace(head.request, body=body, connection=self._number), head.keep_alive)
+            self._answer(request, head.keep_alive), context=self.server.context_of(request)
         )
 
     def _take_head(self) -> Head | None:

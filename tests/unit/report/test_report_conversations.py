@@ -13,8 +13,8 @@ ASKED = {"role": "assistant", "content": None, "tool_calls": [CALL]}
 RESULT = {"role": "tool", "tool_call_id": "c1", "content": "2"}
 
 
-def turns(*calls: tuple[list[dict[str, Any]], str]) -> list[list[tuple[str, Any]]]:
-    """Return the blocks of each call, from its messages and the text of its reply."""
+def turns(*calls: tuple[Any, ...]) -> list[list[tuple[str, Any]]]:
+    """Return the blocks of each call, from its messages, the text of its reply and, if known, the tools that it calls."""
     facts: dict[str, Any] = {
         "request": 1,
         "member": "",
@@ -25,8 +25,8 @@ def turns(*calls: tuple[list[dict[str, Any]], str]) -> list[list[tuple[str, Any]
         "paid_by": None,
     }
     stored = tuple(
-        StoredCall(call=number, messages=messages, text=text, **facts)
-        for number, (messages, text) in enumerate(calls, start=1)
+        StoredCall(call=number, messages=messages, text=text, tool_calls=tuple(*tools), **facts)
+        for number, (messages, text, *tools) in enumerate(calls, start=1)
     )
     conversation = Conversation(
         unit=Unit(0, 0, 0, 0), arm="v2", state="answered", detail="", reply="", calls=stored, scores={}
@@ -39,6 +39,39 @@ def test_a_tool_is_shown_by_its_name_and_arguments_and_the_conversation_once():
 
     assert first == [("user", "What is 1 + 1?"), ("assistant", "")]
     assert second == [("tool call", 'add({"terms": [1, 1]})'), ("tool", "2"), ("assistant", "It is 2.")]
+
+
+def test_the_tools_of_a_reply_are_shown_with_it_and_once():
+    first, second = turns(([QUESTION], "", [CALL]), ([QUESTION, ASKED, RESULT], "It is 2.", []))
+
+    assert first == [("user", "What is 1 + 1?"), ("tool call", 'add({"terms": [1, 1]})')]
+    assert second == [("tool", "2"), ("assistant", "It is 2.")]
+
+
+def test_the_tools_of_the_last_reply_are_shown():
+    [only] = turns(([QUESTION], "Let me add.", [CALL]))
+
+    assert only[1:] == [("assistant", "Let me add."), ("tool call", 'add({"terms": [1, 1]})')]
+
+
+def test_arguments_that_a_client_has_written_again_are_shown_once():
+    again = {**CALL, "function": {"name": "add", "arguments": '{"terms":[1,1]}'}}
+
+    _, second = turns(([QUESTION], "", [CALL]), ([QUESTION, {**ASKED, "tool_calls": [again]}, RESULT], "2", []))
+
+    assert second[0] == ("tool", "2")
+
+
+def test_other_tools_than_those_of_the_reply_are_shown():
+    other = {**CALL, "function": {"name": "subtract", "arguments": "{}"}}
+
+    _, second = turns(([QUESTION], "", [CALL]), ([QUESTION, {**ASKED, "tool_calls": [other]}, RESULT], "2", []))
+
+    assert second[0] == ("tool call", "subtract({})")
+
+
+def test_tools_in_another_form_are_shown_as_they_are():
+    assert turns(([QUESTION], "", [{"tool": "add"}]))[0][1:] == [("tool call", {"tool": "add"})]
 
 
 def test_a_reply_that_is_sent_again_is_not_repeated():

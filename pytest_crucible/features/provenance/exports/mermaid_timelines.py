@@ -27,6 +27,7 @@ from pytest_crucible.features.provenance.timeline_text import (
     unknown_text,
 )
 from pytest_crucible.records import JUDGE
+from pytest_crucible.report.conversations import tool_texts
 from pytest_crucible.stats.number_format import quantity
 
 
@@ -144,8 +145,11 @@ def _sender(call: Step, timeline: Timeline) -> str:
 
 def _reply(call: Step, actor: str, target: str) -> Iterator[Arrow]:
     reply = call.facts.get("reply")
-    if reply is not None:
+    tools = list(tool_texts(call.facts.get("tool_calls")))
+    if reply is not None and (reply or not tools):
         yield Arrow(actor, target, str(reply), is_reply=True)
+    if reply is not None:
+        yield from (Arrow(actor, target, f"tool call: {tool}", is_reply=True) for tool in tools)
     elif call.facts.get("error"):
         yield Arrow(actor, target, f"no reply: {call.facts['error']}", is_reply=True)
 

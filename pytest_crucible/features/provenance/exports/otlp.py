@@ -6,6 +6,7 @@ https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
@@ -193,7 +194,9 @@ def _content(timeline: Timeline, step: Step) -> Json:
     if reply is not None:
         reasoning = step.facts.get("reasoning")
         parts = [{"type": "reasoning", "content": reasoning}] if reasoning else []
-        answer = {"role": "assistant", "parts": [*parts, {"type": "text", "content": reply}]}
+        called = [*map(_tool_call, step.facts.get("tool_calls") or ())]
+        text = [{"type": "text", "content": reply}] if reply or not called else []
+        answer = {"role": "assistant", "parts": [*parts, *text, *called]}
         content["gen_ai.output.messages"] = json.dumps([answer])
     if step.facts.get("error"):
         content["error.type"] = str(step.facts["error"])
@@ -205,9 +208,22 @@ def _content(timeline: Timeline, step: Step) -> Json:
 def _message(message: Any) -> Json:
     if not isinstance(message, Mapping):
         return {"role": "user", "parts": [{"type": "text", "content": message}]}
-    content = message.get("content")
-    parts = content if isinstance(content, list) else [{"type": "text", "content": content}]
-    return {"role": message.get("role", "user"), "parts": parts}
+    content, called = message.get("content"), [*map(_tool_call, message.get("tool_calls") or ())]
+    if message.get("role") == "tool":
+        parts = [{"type": "tool_call_response", "id": message.get("tool_call_id"), "response": content}]
+    else:
+        parts = content if isinstance(content, list) else [{"type": "text", "content": content}]
+    return {"role": message.get("role", "user"), "parts": [*(parts if content or not called else []), *called]}
+
+
+def _tool_call(call: Any) -> Json:
+    """Return the part for a tool call. https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans"""
+    if not isinstance(call, Mapping) or not isinstance(call.get("function"), Mapping):
+        return {"type": "tool_call", "arguments": call}
+    arguments = call["function"].get("arguments")
+    with contextlib.suppress(ValueError, TypeError):
+        arguments = json.loads(arguments)
+    return {"type": "tool_call", "id": call.get("id"), "name": call["function"].get("name"), "arguments": arguments}
 
 
 def _error(message: str) -> Json:

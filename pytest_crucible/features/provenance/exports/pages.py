@@ -32,7 +32,7 @@ _HERE = Path(__file__).parent
 # Nodes, relations and steps in a page; a larger one is not read, and other formats have all.
 MOST_ROWS = 2_000
 # Texts that a reader looks for first; the others open at a click.
-_OPENED = ("over", "because", "user", "prompt", "reply", "no reply", "scored")
+_OPENED = ("over", "because", "user", "prompt", "reply", "tool call", "no reply", "scored")
 _STEPS = """
 .steps { list-style-position: outside; padding-left: 2.5rem; } .steps li { border-bottom: 1px solid var(--line); padding: .2rem 0; }
 .steps li::marker, .time { color: var(--soft); font-size: .85rem; } .steps p { margin: .2rem 0; }

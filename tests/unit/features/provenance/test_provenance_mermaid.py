@@ -8,7 +8,7 @@ import pytest
 from hostile_texts import HOSTILE
 from hypothesis import given
 from hypothesis import strategies as st
-from timeline_builders import a_call, a_decision, a_graph, a_long_story, a_node, a_timeline
+from timeline_builders import TOOL_CALL, a_call, a_decision, a_graph, a_long_story, a_node, a_timeline
 
 from pytest_crucible.features.provenance.exports.mermaid import MOST_ARROWS, MOST_CHARACTERS, mermaid_text
 from pytest_crucible.features.provenance.exports.mermaid_graphs import draw_graph
@@ -99,6 +99,14 @@ def test_in_a_graph_of_a_timeline_each_step_hangs_on_the_one_it_belongs_to():
         "n1 --> n4",
         "n4 --> n5",
         'n4 -->|"revised"| n6',
+    ]
+
+
+def test_a_sequence_has_the_tools_that_a_reply_calls():
+    lines = draw_timelines([a_timeline(a_call("", tool_calls=[TOOL_CALL]))], "sequence").splitlines()
+
+    assert [line for line in lines if "-->>" in line] == [
+        "  a2-->>a1: tool call#58; refund#40;#123;#34;order#34;#58; 17#125;#41;"
     ]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from hostile_texts import HOSTILE
-from timeline_builders import START, a_call, a_decision, a_long_story, a_timeline
+from timeline_builders import START, TOOL_CALL, a_call, a_decision, a_long_story, a_timeline
 
 from pytest_crucible.features.provenance.exports.files import write_timelines
 from pytest_crucible.features.provenance.timeline import Step, Timeline
@@ -163,3 +163,19 @@ def test_hostile_texts_are_read(tmp_path, text):
     spans = spans_of(tmp_path, a_timeline(a_call(text), request, a_decision(text), score, sample=text, arm=text))
 
     assert facts_of(spans[2])["crucible.sample"] == text.encode("utf-8", "backslashreplace").decode()
+
+
+def test_tools_are_parts_of_messages(tmp_path):
+    sent = ({"role": "assistant", "tool_calls": [TOOL_CALL]}, {"role": "tool", "tool_call_id": "c1", "content": "done"})
+
+    *_, sample = spans_of(tmp_path, a_timeline(a_call("", prompt=sent, tool_calls=[TOOL_CALL, {"tool": "x"}])))
+
+    [content] = [facts_of(event) for event in sample.events]
+    called = {"type": "tool_call", "id": "c1", "name": "refund", "arguments": {"order": 17}}
+    assert json.loads(content["gen_ai.input.messages"]) == [
+        {"role": "assistant", "parts": [called]},
+        {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c1", "response": "done"}]},
+    ]
+    assert json.loads(content["gen_ai.output.messages"]) == [
+        {"role": "assistant", "parts": [called, {"type": "tool_call", "arguments": {"tool": "x"}}]}
+    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from timeline_builders import QUESTION, SYSTEM, a_call, a_decision, a_long_story, a_timeline
+from timeline_builders import QUESTION, SYSTEM, TOOL_CALL, a_call, a_decision, a_long_story, a_timeline
 
 from pytest_crucible.features.provenance.decision_steps import steps_of_decisions
 from pytest_crucible.features.provenance.decisions import Decision
@@ -32,6 +32,14 @@ def test_a_reply_is_followed_from_its_call_to_its_score():
         "  9              f1 = 0.5",
         " 10              answered",
     ]
+
+
+def test_the_tools_that_a_reply_calls_are_shown():
+    alone = a_call("", prompt=(QUESTION,), tool_calls=[TOOL_CALL])
+
+    assert list(trace_lines([a_timeline(alone)], WIDE))[4:] == ['                 tool call  refund({"order": 17})']
+    both = list(trace_lines([a_timeline(a_call("Wait.", prompt=(QUESTION,), tool_calls=[TOOL_CALL]))], WIDE))
+    assert both[-2:] == ["                 reply      Wait.", '                 tool call  refund({"order": 17})']
 
 
 def test_long_texts_are_cut_with_their_length_and_shown_whole_if_asked():
