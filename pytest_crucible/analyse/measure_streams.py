@@ -108,8 +108,7 @@ class ArmCounts:
 
 def _fill_inapplicable(scores: Scores, worst: float) -> Floats:
     """Return the values of the samples that are not lost, the worst one where the metric does not apply."""
-    seen = scores.seen
-    if seen.all():
+    if scores.seen.all():
         return scores.values
     values = np.where(scores.inapplicable, worst, scores.values)
     return values[~np.isnan(values)]
