@@ -82,7 +82,7 @@ def count(path: Path) -> dict[str, float]:
 
     duckdb.sql("SET memory_limit = '512MB'")
     started, cpu = time.perf_counter(), time.process_time()
-    files = f"read_parquet('{path.with_suffix('')}/million/observations-*.parquet')"
+    files = f"read_parquet('{path.with_suffix('')}/million/*observations-*.parquet')"
     rows = duckdb.sql(f"SELECT metric, arm, value >= 0.5, COUNT(*) FROM {files} GROUP BY ALL").fetchall()
     assert len(rows) == 2 * len(PART_METRICS) * len(million.ARMS)
     return {"wall_s": time.perf_counter() - started, "cpu_s": time.process_time() - cpu}

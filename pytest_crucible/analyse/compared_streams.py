@@ -43,9 +43,9 @@ class ComparedArms:
             counts.add(self.measure, metrics) for counts, metrics in zip(self._arms, arms, strict=True)
         )
         applicable = applies & other_applies
-        self._pairs += int((scored & other_scored).sum())
-        self._applicable += int(applicable.sum())
-        self._lost += int(((lost_samples(arms[0]) | lost_samples(arms[1])) & applicable).sum())
+        self._pairs += int(np.count_nonzero(scored & other_scored))
+        self._applicable += int(np.count_nonzero(applicable))
+        self._lost += int(np.count_nonzero((lost_samples(arms[0]) | lost_samples(arms[1])) & applicable))
         self._different += conditional.applies_differently(*arms)
         by_metric = (conditional.applies_differently([ours], [theirs]) for ours, theirs in zip(*arms, strict=True))
         self._different_by_metric = [

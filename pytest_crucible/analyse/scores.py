@@ -175,6 +175,9 @@ def _seen_kind(arm: ArmOutcomes, facts: MetricFacts) -> Kind:
 
 def scores(facts: MetricFacts, arm: ArmOutcomes, *, samples: int, repeats: int) -> Scores:
     """Sample means of one metric in one arm, and its lost samples. Repeats are as in `scores_by_repeat`."""
+    if repeats == 1 and (values := _complete_values(arm.scores.get(facts.name), samples)) is not None:
+        none = np.zeros(samples, dtype=bool)
+        return Scores(values, values, values, none, none)
     return _means(_fill_failures(facts, arm, samples, repeats), facts, (samples, repeats))
 
 
@@ -194,6 +197,19 @@ def scores_by_repeat(facts: MetricFacts, arm: ArmOutcomes, *, samples: int, repe
     apply", before it failed keeps that.
     """
     return _fill_failures(facts, arm, samples, repeats).values.reshape(samples, repeats)
+
+
+def _complete_values(column: ScoreColumns | None, samples: int) -> Floats | None:
+    """Return the values of a metric that has a score of every sample, in their order, as most have; else None.
+
+    Nothing is lost or inapplicable there, whatever became of the replies.
+    """
+    if column is None or len(column.positions) != samples:
+        return None
+    # -0.0 becomes 0.0, as in a sum of repeats.
+    values: Floats = np.asarray(column.values, dtype=np.float64) + 0.0
+    in_order = np.array_equal(column.positions, np.arange(samples))
+    return values if in_order and not np.isnan(values).any() else None
 
 
 class _Replies(NamedTuple):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import field, replace
 
 import numpy as np
@@ -196,12 +197,31 @@ def _run_passes(measures: _Measures, spill: SpilledScores, facts: Mapping[str, M
     """Let the statistics take the scores, as often as they need."""
     while waiting := [each for each in measures if not all(stream.is_done for stream in each.streams.values())]:
         names = [name for each in waiting for name in each.measure.metrics]
-        with ThreadPoolExecutor(THREADS) as pool:
-            for table in read_ahead(spill.read(names)):
-                # Each has sums of its own, and numpy computes most of them without Python's lock.
-                for added in [pool.submit(each.add, replace(table, facts=facts)) for each in waiting]:
-                    added.result()
+        _add_tables(waiting, read_ahead(replace(table, facts=facts) for table in spill.read(names)))
         for each in waiting:
             for stream in each.streams.values():
                 if not stream.is_done:
                     stream.end_pass()
+
+
+def _add_tables(measures: Sequence[MeasureInArm | ComparedArms], tables: Iterator[ScoreTable]) -> None:
+    """Add tables to all measures, in threads: each has sums of its own, and numpy computes most of them without Python's lock."""
+    locks = [threading.Lock() for _ in measures]
+
+    def add(number: int, table: ScoreTable) -> None:
+        with locks[number]:
+            measures[number].add(table)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        adding: list[Future[None]] = []
+        for table in tables:
+            # No order of tables changes a bit: a thread begins with this one while another is at the last sum of the one before.
+            following = [pool.submit(add, number, table) for number in range(len(measures))]
+            _wait_for(adding)
+            adding = following
+        _wait_for(adding)
+
+
+def _wait_for(futures: Sequence[Future[None]]) -> None:
+    for future in futures:
+        future.result()

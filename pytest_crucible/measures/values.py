@@ -102,7 +102,8 @@ def without_rounding(first: Floats, second: Floats, bounds: Numbers) -> Floats:
     """
     span = bounds[1] - bounds[0]
     scale = span if math.isfinite(span) else np.maximum(np.abs(first), np.abs(second))
-    return np.where(np.abs(first - second) <= NOISE * scale, first, second)
+    is_near = np.abs(first - second) <= NOISE * scale
+    return np.where(is_near, first, second) if is_near.any() else second
 
 
 def is_tiny_mean(difference: float | None, bounds: Numbers) -> bool:

@@ -76,8 +76,11 @@ def round_difference(first: Array, second: Array) -> tuple[Array, float]:
     """Return first minus second without the rounding errors of single pairs, and the largest of these."""
     differences = first - second
     # The rounding error of a difference is proportional to the larger operand, not to the difference.
-    noise = ROUNDING * np.maximum(np.abs(first), np.abs(second))
-    differences[np.abs(differences) <= noise] = 0.0
+    noise = np.maximum(np.abs(first), np.abs(second))
+    noise *= ROUNDING
+    tiny = np.abs(differences) <= noise
+    if tiny.any():
+        differences[tiny] = 0.0
     return differences, float(noise.max(initial=0.0))
 
 

@@ -316,6 +316,8 @@ def apply_kind(kind: Kind, bounds: Range, *arms: Array) -> tuple[Kind, Range, li
         # One graded arm makes both arms scores: they must be compared by one method.
         graded = any(bool(np.any((arm != 0) & (arm != 1))) for arm in arms)
         kind, bounds = "bounded" if graded else "binary", (0.0, 1.0)
+        if not graded:
+            return kind, bounds, list(arms)
     elif kind in ("count", "positive"):
         bounds = check_bounds((max(bounds[0], 0.0), bounds[1]))
     if kind == "unbounded":

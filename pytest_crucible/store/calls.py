@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Collection, Sequence
 from functools import cache
 from typing import Any
@@ -11,7 +12,7 @@ from pytest_crucible.records import Draws
 from pytest_crucible.records.calls import Answerer, CallColumns, ReplyColumns
 from pytest_crucible.records.outcomes import STOP
 from pytest_crucible.store.database import BATCH_SIZE
-from pytest_crucible.store.outcomes import of_arm, place_of, read_columns
+from pytest_crucible.store.outcomes import SharedTexts, of_arm, place_of, read_columns, read_into
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.texts import PARAMETERS
 
@@ -83,7 +84,10 @@ def load_replies(store: RunStore, experiment: int, number: int, draws: Draws) ->
         WHERE {of_arm()} AND NOT skipped
         ORDER BY replies.position, place
     """
-    positions, repeats, text_ids, texts, finishes, failures = _columns(store, query, experiment, number, 6)
+    columns: Sequence[Any] = array("i"), array("i"), [], SharedTexts(), SharedTexts(), SharedTexts()
+    with store.connect() as connection:
+        rows = connection.execute(query, experiment=experiment, number=number)
+        positions, repeats, text_ids, texts, finishes, failures = read_into(rows, columns)
     return ReplyColumns(
         positions=positions,
         repeats=repeats,

@@ -106,7 +106,7 @@ def _counts(connection: Connection, arm: int | None) -> tuple[int, int]:
 def _read(connection: Connection, arm: int | None) -> ArmOutcomes:
     """Return an arm's outcomes without lost values and texts."""
     units = connection.execute("SELECT position, epoch, failure, skipped FROM replies WHERE arm = :arm", arm=arm)
-    positions, repeats, failures, skipped = _read_into(units, (array("i"), array("i"), [], []))
+    positions, repeats, failures, skipped = read_into(units, (array("i"), array("i"), [], []))
     metrics = "SELECT DISTINCT metric FROM observations WHERE arm = :arm"
     return ArmOutcomes(
         positions=positions,
@@ -177,7 +177,7 @@ def _scores(connection: Connection, arm: int | None, metrics: Iterable[str]) -> 
     scores = {}
     for metric in metrics:
         rows = connection.execute(query, arm=arm, metric=metric)
-        positions, repeats, values, is_bool = _read_into(rows, (array("i"), array("i"), [], []))
+        positions, repeats, values, is_bool = read_into(rows, (array("i"), array("i"), [], []))
         scores[metric] = ScoreColumns(
             positions=positions,
             repeats=repeats,
@@ -199,10 +199,28 @@ def _load_texts(
 
 def read_columns(rows: Cursor, width: int) -> Sequence[list[Any]]:
     """Return the columns of a result. Rows are read in parts: all rows of a large arm would double the program's memory."""
-    return _read_into(rows, [[] for _ in range(width)])
+    return read_into(rows, [[] for _ in range(width)])
 
 
-def _read_into(rows: Cursor, columns: Sequence[Any]) -> Sequence[Any]:
+class SharedTexts(list[Any]):
+    """A column of texts, or NULL, in which equal texts are one object: few replies end in another way than most."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._known: dict[Any, Any] = {}
+
+    def extend(self, values: Iterable[Any]) -> None:
+        if len(self._known) > _MOST_SHARED:
+            self._known.clear()
+        many = tuple(values)
+        super().extend(map(self._known.setdefault, many, many))
+
+
+_MOST_SHARED = 10_000
+"""Texts that are looked for: where most differ, the others are found seldom, and would take the memory of all."""
+
+
+def read_into(rows: Cursor, columns: Sequence[Any]) -> Sequence[Any]:
     """Return the columns of a result in lists or arrays, in which a number takes a fifth of the memory."""
     while part := rows.fetchmany(_PART):
         for column, values in zip(columns, zip(*part, strict=True), strict=True):

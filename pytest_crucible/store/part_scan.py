@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 SCAN_ROWS = 1 << 17
 """Rows that are yielded together, about."""
 SOURCE_ROWS = 1 << 14
-"""Rows of a part that are in memory at a time: a run may have hundreds of parts."""
+"""Rows of a part that are in memory at a time: a run may have hundreds of parts at one position."""
+MOST_SOURCE_ROWS = 1 << 16
+"""Likewise of the only part there, and of few parts together: fewer chunks take less time."""
 
 
 def scan_rows(
@@ -99,7 +101,8 @@ def _merge(
         bound = min(starts) // step * step + step - 1
         while waiting and waiting[0].first <= bound:
             part = heapq.heappop(waiting).part
-            sources.append(_Source(_part_chunks(folders[part.root], part, names)))
+            rows = max(SOURCE_ROWS, MOST_SOURCE_ROWS // (1 + len(sources)))
+            sources.append(_Source(_part_chunks(folders[part.root], part, names, rows)))
         gathered = [table for source in sources for table in source.pop_until(bound)]
         yield bound, pa.concat_tables(gathered).unify_dictionaries().select(columns)
 
@@ -113,12 +116,12 @@ def _positions_at_a_time(parts: Sequence[Part], rows: int) -> int:
     return max(1, rows * span // sum(part.row_count for part in parts))
 
 
-def _part_chunks(results: ResultsFolder, part: Part, names: Sequence[str]) -> Iterator[pa.Table]:
+def _part_chunks(results: ResultsFolder, part: Part, names: Sequence[str], rows: int) -> Iterator[pa.Table]:
     import pyarrow as pa
 
-    for batch in results.batches(part, SOURCE_ROWS, names):
+    for batch in results.batches(part, rows, names):
         if batch.num_rows:
-            yield pa.Table.from_batches([batch]).select(list(names))
+            yield pa.Table.from_batches([batch])
 
 
 def _stored_chunks(connection: Connection, table: Table, names: Sequence[str], run: str) -> Iterator[pa.Table]:

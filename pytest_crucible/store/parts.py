@@ -240,23 +240,34 @@ class ResultsFolder:
 
         schema = part_schema(part.table)
         with self.open(part, [name for name in columns if pa.types.is_string(schema.field(name).type)]) as file:
+            constants = _constant_columns(file, columns, rows)
+            decoded = [name for name in columns if name not in constants]
             try:
-                stored = [name for name in columns if name in file.schema_arrow.names]
-                for batch in file.iter_batches(rows, columns=stored):
-                    yield _with_columns(batch, schema, columns)
+                # Without threads of Arrow's own: they take a fifth more of the processor for batches of this size.
+                for batch in file.iter_batches(rows, columns=decoded, use_threads=False):
+                    whole = {name: constants[name].slice(0, batch.num_rows) for name in constants}
+                    whole |= {name: batch.column(name) for name in decoded}
+                    yield pa.RecordBatch.from_arrays([whole[name] for name in columns], names=list(columns))
             except (pa.ArrowException, OSError) as error:
                 raise _unreadable(part, error) from error
 
 
-def _with_columns(batch: pa.RecordBatch, schema: pa.Schema, names: Sequence[str]) -> pa.RecordBatch:
-    """Return rows with all these columns, those that the file lacks with nulls."""
+def _constant_columns(file: ParquetFile, columns: Sequence[str], rows: int) -> dict[str, pa.Array]:
+    """Return so many rows of each column of whole numbers that has one value in the whole file, as repeats mostly have.
+
+    The first column is always decoded: it tells the number of rows.
+    """
     import pyarrow as pa
 
-    present = batch.schema.names
-    columns = [
-        batch.column(name) if name in present else pa.nulls(batch.num_rows, schema.field(name).type) for name in names
-    ]
-    return pa.RecordBatch.from_arrays(columns, names=list(names))
+    groups = [file.metadata.row_group(k) for k in range(file.metadata.num_row_groups)]
+    constants = {}
+    for place, name in enumerate(file.schema_arrow.names):
+        if name in columns[1:] and file.schema_arrow.field(name).type == pa.int64():
+            facts = [group.column(place).statistics for group in groups]
+            ends = {end for each in facts if each is not None and each.has_min_max for end in (each.min, each.max)}
+            if len(ends) == 1 and all(each is not None and each.has_min_max and not each.null_count for each in facts):
+                constants[name] = pa.repeat(pa.scalar(ends.pop(), pa.int64()), rows)
+    return constants
 
 
 def _unreadable(part: Part, error: Exception) -> StoreError:

@@ -13,6 +13,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.records.errors import StoreError
+from pytest_crucible.store import schema
 from pytest_crucible.store.spill_file import Rows, written_tables
 from pytest_crucible.store.table import Table
 
@@ -46,6 +47,15 @@ def encode_table(table: Table, rows: Sequence[Mapping[str, Any]], *, overwrite: 
     ]
     metadata = {b"table": table.name.encode(), b"overwrite": b"1" if overwrite else b"0"}
     return pa.RecordBatch.from_arrays([values for values, _ in columns.values()], schema=pa.schema(fields, metadata))
+
+
+def example_rows() -> list[pa.RecordBatch]:
+    """Return a batch that says nothing, for a worker to send before its first block.
+
+    pyarrow imports pandas for the first array, and Ray pydantic for the first answer: with four workers on two cores nothing was
+    sent for a second after the first replies.
+    """
+    return [encode_table(schema.lost, [dict.fromkeys(schema.lost.names)])]
 
 
 def decode_rows(batches: Iterable[pa.RecordBatch]) -> list[Rows]:

@@ -117,10 +117,12 @@ def _number_cells(
         sizes[part.arm - low] = part.size
         first[part.arm - low] = start + np.arange(metrics) * count + part.units(0, 0)
     arms: Any = rows["arm"] - low
-    cells = rows["position"] * (sizes[arms] if len({part.size for part in ranges}) > 1 else ranges[0].size)
+    size: Any = sizes[arms] if len({part.size for part in ranges}) > 1 else ranges[0].size
     arms *= metrics
     if metrics > 1:
         arms += rows["metric"]
-    cells += first.ravel()[arms]
+    cells = first.ravel()[arms]
     cells += rows["epoch"]
+    # A multiplication by 1 would take as long as any.
+    cells += rows["position"] if isinstance(size, int) and size == 1 else rows["position"] * size
     return np.asarray(cells)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -29,8 +30,11 @@ class ScannedRows:
         """`positions` are read at a time; those of `metrics` are numbered in their order, before all others."""
         self.metrics = {name: number for number, name in enumerate(metrics)}
         """A number for each metric, which is in the column `metric`."""
+        self._decoder = ThreadPoolExecutor(1)
         self._scans = {
-            table.name: _Scan(scan_rows(store, run, table, (*_UNIT, *columns), positions=positions), read)
+            table.name: _Scan(
+                scan_rows(store, run, table, (*_UNIT, *columns), positions=positions), read, self._decoder
+            )
             for table, columns, read in (
                 (schema.replies, ("failure", "skipped"), _read_states),
                 (schema.observations, ("metric", "value"), self._read_values),
@@ -44,38 +48,51 @@ class ScannedRows:
 
     def close(self) -> None:
         """Return the connections of the scans, which may not have ended."""
-        for scan in self._scans.values():
-            scan.ranges.close()
+        with self._decoder:
+            for scan in self._scans.values():
+                # A connection to SQLite is closed by the thread that opened it.
+                self._decoder.submit(scan.ranges.close).result()
 
-    def _read_values(self, rows: pa.Table) -> Columns:
-        metrics = rows["metric"].combine_chunks()
+    def _read_values(self, rows: pa.RecordBatch) -> Columns:
+        metrics = rows.column("metric")
         numbers = [self.metrics.setdefault(name, len(self.metrics)) for name in metrics.dictionary.to_pylist()]
         codes = np.array(numbers, dtype=np.int64)[metrics.indices.to_numpy()]
-        return {"metric": codes, "value": rows["value"].to_numpy()}
+        return {"metric": codes, "value": _to_numpy(rows.column("value"))}
 
 
-def _read_states(rows: pa.Table) -> Columns:
-    states = np.where(rows["failure"].is_null().to_numpy(), ANSWERED, FAILED)
-    return {"state": np.where(rows["skipped"].to_numpy(), SKIPPED, states)}
+def _read_states(rows: pa.RecordBatch) -> Columns:
+    failures, skipped = rows.column("failure"), _to_numpy(rows.column("skipped"))
+    states = np.full(rows.num_rows, ANSWERED)
+    if failures.null_count < rows.num_rows:
+        states[_to_numpy(failures.is_valid())] = FAILED
+    states[skipped] = SKIPPED
+    return {"state": states}
 
 
-def _read_texts(rows: pa.Table) -> Columns:
-    return {name: np.array(rows[name].to_pylist(), dtype=object) for name in ("metric", "reason", "detail")}
+def _read_texts(rows: pa.RecordBatch) -> Columns:
+    return {name: np.array(rows.column(name).to_pylist(), dtype=object) for name in ("metric", "reason", "detail")}
+
+
+def _to_numpy(column: pa.Array) -> npt.NDArray[Any]:
+    return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
 class _Scan:
-    """The rows of one table, range by range."""
+    """The rows of one table, range by range; a thread decodes the range that follows."""
 
-    def __init__(self, ranges: Iterator[tuple[int, Any]], read: Callable[[Any], Columns]) -> None:
+    def __init__(
+        self, ranges: Iterator[tuple[int, Any]], read: Callable[[Any], Columns], decoder: ThreadPoolExecutor
+    ) -> None:
         self.ranges = cast("Generator[tuple[int, Any], None, None]", ranges)
-        self._read = read
-        self._following: tuple[int, Any] | None = None
+        self._read, self._decoder = read, decoder
+        self._following = decoder.submit(next, self.ranges, None)
 
     def pop_until(self, stop: int) -> Iterator[Columns]:
-        while (following := self._following or next(self.ranges, None)) is not None:
-            self._following = following
+        while (following := self._following.result()) is not None:
             last, rows = following
             if last >= stop:
                 return
-            self._following = None
-            yield {**{name: rows[name].to_numpy() for name in _UNIT}, **self._read(rows)}
+            self._following = self._decoder.submit(next, self.ranges, None)
+            # Without a copy of the rows as a whole.
+            for batch in rows.to_batches():
+                yield {**{name: _to_numpy(batch.column(name)) for name in _UNIT}, **self._read(batch)}

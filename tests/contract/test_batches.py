@@ -64,7 +64,30 @@ def test_an_arm_may_have_its_samples_in_another_order(tmp_path):
     check_batches(tmp_path, arms, 13)
 
 
-def check_batches(tmp_path, arms, size):
+def test_ids_may_have_several_lines(tmp_path):
+    rows = [Row(sample=f"q{k}\nof {k}" if k % 3 else f"q{k}", scores={"ok": k < 10}) for k in range(SAMPLES)]
+    check_batches(tmp_path, [Results(task="t", arm=arm, rows=rows, identity=arm) for arm in ("v2", "v1")], 13)
+
+
+@pytest.mark.parametrize("change", ["backwards", "with others between"])
+def test_the_rows_of_samples_may_lie_anywhere(tmp_path, change):
+    rows = [Row(sample=f"q{k}", scores={"ok": k < 10}) for k in range(SAMPLES)]
+
+    def move(store):
+        with store.begin() as connection:
+            sign = -1 if change == "backwards" else 1
+            connection.execute(f"UPDATE samples SET rowid = 10000 + {sign} * position")
+            if change == "with others between":
+                connection.execute("UPDATE samples SET rowid = 20000 + position WHERE position % 5 = 2")
+                connection.execute(
+                    "INSERT INTO samples (rowid, dataset, position, sample_id)"
+                    " SELECT 10000 + position, 'another', position, 'x' FROM samples WHERE position % 5 = 2"
+                )
+
+    check_batches(tmp_path, [Results(task="t", arm=arm, rows=rows, identity=arm) for arm in ("v2", "v1")], 13, move)
+
+
+def check_batches(tmp_path, arms, size, change=lambda store: None):
     file = ImportedFile(path="a.jsonl", sha256="", harness="table", version="", results=arms)
     [grouped] = group_tasks([file])
     task = ImportedTask.of(grouped, [file], ImportOptions())
@@ -73,6 +96,7 @@ def check_batches(tmp_path, arms, size):
         store.begin_run("run", **facts)
         with closing(store.writer()) as writer:
             enter_task(store, "run", writer, grouped, task.plan, task.samples, without_rows=False)
+        change(store)
         [(key, plan, _)] = store.experiments("run")
         stored = StoredBatches(store, key, plan)
         groups = [sample.cluster for sample in task.samples]

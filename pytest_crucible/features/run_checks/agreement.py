@@ -89,9 +89,15 @@ def compare_replies(ours: FirstReplies, theirs: FirstReplies) -> Agreement:
     """Return the agreement in what was received, else in what was returned: a test may return one value for all replies."""
     received = ours.received.keys() & theirs.received.keys()
     returned = (ours.returned.keys() & theirs.returned.keys()) - received
-    equal = {k: ours.received[k][-1] for k in received if ours.received[k] == theirs.received[k]}
-    equal |= {k: ours.returned[k] for k in returned if ours.returned[k] == theirs.returned[k]}
-    return Agreement(samples=len(received) + len(returned), equal=dict(sorted(equal.items())))
+    samples, equal = len(received) + len(returned), {}
+    # The numbers alone are sorted: pairs of all samples would take more memory than their replies.
+    for k in sorted(received | returned):
+        if k in received:
+            if ours.received[k] == theirs.received[k]:
+                equal[k] = ours.received[k][-1]
+        elif ours.returned[k] == theirs.returned[k]:
+            equal[k] = ours.returned[k]
+    return Agreement(samples=samples, equal=equal)
 
 
 def agreement_by_chance(inputs: CheckInputs, arm: int, agreement: Agreement) -> float:

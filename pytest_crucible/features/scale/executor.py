@@ -36,6 +36,7 @@ from pytest_crucible.session.items import collected_nodeid
 from pytest_crucible.session.resources import SHARED_BY_WORKERS
 from pytest_crucible.session.settings import draft_settings
 from pytest_crucible.store.replies import StoredRows
+from pytest_crucible.store.row_batches import decode_rows
 
 if TYPE_CHECKING:
     from pytest_crucible.session.collect import ExperimentCollection
@@ -141,6 +142,7 @@ class Executor:
             return [f"a worker could not be started: {str(error).strip().splitlines()[-1]}"]
         for worker, answer in zip(self._cluster.workers, answers, strict=True):
             worker.node, worker.holder = answer["node"], answer["holder"]
+            decode_rows(answer.get("rows", ()))
         servers = compare_node_servers({answer["node"]: answer["servers"] for answer in answers})
         tokens = [no_token_sentence(self._options) for answer in answers if not answer["has_token"]]
         return [*tokens, *(answer["problem"] for answer in answers if answer["problem"]), *servers]

@@ -11,7 +11,7 @@ from pytest_crucible.features.scale.held_blocks import HeldBlocks, open_held_blo
 from pytest_crucible.features.scale.leases import flush_reports, worker_name
 from pytest_crucible.features.scale.worker_session import BlockCall, WorkerError, WorkerOrder, WorkerSession
 from pytest_crucible.records import Unit
-from pytest_crucible.store.row_batches import encode_rows
+from pytest_crucible.store.row_batches import encode_rows, example_rows
 
 
 class SuiteWorker:
@@ -42,7 +42,7 @@ class SuiteWorker:
         except WorkerError as error:
             return {**facts, "holder": "", "problem": str(error), "servers": {}}
         servers = self._session.node_servers()
-        return {**facts, "holder": worker_name(self._run), "problem": "", "servers": servers}
+        return {**facts, "holder": worker_name(self._run), "problem": "", "servers": servers, "rows": example_rows()}
 
     def run_block(
         self, call: Mapping[str, Any], units: Sequence[Sequence[int]], number: int | None = None

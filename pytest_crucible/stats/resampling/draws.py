@@ -119,11 +119,21 @@ def hash_ids(ids: Sequence[str]) -> Keys:
 
 
 def _hash_part(ids: Sequence[str]) -> Keys:
-    names = np.array(ids, dtype=np.str_)
     # The zeros behind shorter ids add nothing, so that a key does not depend on the longest id.
-    characters = names.view(np.uint32).reshape(names.size, -1).astype(np.uint64)
+    characters = _equal_characters(ids)
+    if characters is None:
+        names = np.array(ids, dtype=np.str_)
+        characters = names.view(np.uint32).reshape(names.size, -1).astype(np.uint64)
     with np.errstate(over="ignore"):
         return _scramble(characters @ hash_positions(characters.shape[1]))
+
+
+def _equal_characters(ids: Sequence[str]) -> Keys | None:
+    """Return the characters of ids of one length, without an array of texts, which takes half of the time; None of others."""
+    size = len(ids[0])
+    if not size or set(map(len, ids)) != {size} or not (joined := "".join(ids)).isascii():
+        return None
+    return np.frombuffer(joined.encode(), dtype=np.uint8).reshape(-1, size).astype(np.uint64)
 
 
 def hash_positions(n: int) -> Keys:

@@ -134,6 +134,12 @@ def test_scores_are_those_of_each_sample_alone(arm):
     assert got.inapplicable.tolist() == inapplicable.tolist()
 
 
+def test_no_score_is_minus_zero():
+    got = scores(FACTS["bounded"], answers([[Repeat("answered", -0.0)]]), samples=1, repeats=1)
+
+    assert math.copysign(1, got.values[0]) == 1
+
+
 @given(arms())
 def test_a_value_lies_between_its_extremes_and_inside_the_bounds(arm):
     facts, repeats, units = arm

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_sizes import choose_examples
 
-from pytest_crucible.stats.exact_sums import ExactSum, GroupSums, exact_sum, exponent_of
+from pytest_crucible.stats.exact_sums import PIECE, ExactSum, GroupSums, exact_sum, exponent_of
 from pytest_crucible.stats.means.units import MANY, PowerSums, rows_of_values
 
 NUMBERS = st.lists(st.floats(allow_nan=False, allow_infinity=False, width=64), max_size=60)
@@ -80,6 +81,27 @@ def test_sums_of_powers_and_the_farthest_values_do_not_depend_on_the_split():
     assert np.array_equal(ours.totals, whole.totals)
     # All values that are not among the farthest are nearer to the mean.
     assert np.sum(np.abs(values - mean) > whole.core.reach) < MANY
+
+
+def test_sums_of_powers_are_those_of_single_values_to_the_last_place():
+    """Several pieces, both signs, and the ends themselves, whose distances have the most bits."""
+    values = np.concatenate((np.random.default_rng(8).uniform(-1, 1, size=PIECE), [-1.0, 1.0, 0.0, 2.0**-40]))
+    whole = PowerSums(0.0, -1.0, 1.0)
+    whole.add(values)
+
+    first, fourth = (sum(_nearest_place(value, power) for value in values.tolist()) for power in (1, 4))
+
+    assert whole.units[0] == first
+    assert whole.units[3] == fourth
+
+
+def _nearest_place(value: float, power: int) -> int:
+    """Return a power in units of 2^-73: the nearest one to the float that the multiplications give."""
+    # The power of two that no distance from the mean exceeds is 2.
+    unit = product = value / 2
+    for _ in range(power - 1):
+        product *= unit
+    return round(Fraction(product) * 2**73)
 
 
 def test_the_second_moment_around_another_mean_is_that_of_the_values():

@@ -12,7 +12,7 @@ import scipy.stats
 from pytest_crucible.stats.classical import bootstrap
 from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.resampling.alikeness import flip_signs
-from pytest_crucible.stats.resampling.draws import draw_sums, generator
+from pytest_crucible.stats.resampling.draws import draw_sums, generator, hash_ids
 from pytest_crucible.stats.selection.winner import find_grid
 
 
@@ -116,3 +116,12 @@ def test_a_generator_is_used_as_it_is():
 
     assert generator(rng) == (rng, None)
     assert bootstrap(NORMAL, np.mean, resamples=100, rng=rng).seed is None
+
+
+@pytest.mark.parametrize("ids", [["q1", "q2", "q3"], ["ä1", "q2", "q3"], ["", "", ""], ["q\0", "\0q", "qq"]])
+def test_the_key_of_an_id_does_not_depend_on_those_beside_it(ids):
+    alone = [hash_ids([name])[0] for name in ids]
+
+    assert hash_ids(ids).tolist() == alone
+    for others in (["longer"], ["日本語"], ["a", "several more", "b" * len(ids[0])]):
+        assert hash_ids([*ids, *others])[:3].tolist() == alone

@@ -8,7 +8,8 @@ import pytest
 from experiment_builders import store_run
 
 from pytest_crucible.records import Draws, ModelCall, Outcome, Reply, Sample, Unit
-from pytest_crucible.store.calls import load_calls
+from pytest_crucible.store import outcomes
+from pytest_crucible.store.calls import load_calls, load_replies
 from pytest_crucible.store.history import arm_key
 from pytest_crucible.store.runs import RunStore
 
@@ -45,3 +46,25 @@ def test_a_call_of_an_earlier_format_has_an_unknown_end(store):
     store.execute("UPDATE calls SET finish = NULL")
 
     assert load_calls(store, experiment, 0, Draws()).finishes == [None]
+
+
+@pytest.mark.parametrize("most", [10_000, 1])
+def test_equal_texts_of_replies_are_one_object(store, monkeypatch, most):
+    """A session of a million replies has their ends a million times."""
+    monkeypatch.setattr(outcomes, "_MOST_SHARED", most)
+    samples = [Sample(id=f"q{k}", input="Why?") for k in range(1_200)]
+    texts = [f"because {k % 3}" for k in range(1_200)]
+    store_run(store, "r1", samples, v2=[])
+    arm = arm_key(store, store.experiments("r1")[0][0], 0)
+    with closing(store.writer()) as writer:
+        for k, text in enumerate(texts):
+            writer.add(Outcome(Unit(k, 0, 0, 0), reply=Reply(text=text), sample=samples[k]), arm, (), ())
+
+    replies = load_replies(store, store.experiments("r1")[0][0], 0, Draws())
+
+    assert replies.texts == texts
+    assert [*replies.positions] == [*range(1_200)]
+    assert set(replies.finishes) == {"stop"}
+    if most > 1:
+        assert len({*map(id, replies.texts)}) == 3
+        assert len({*map(id, replies.finishes)}) == 1

@@ -228,6 +228,21 @@ def test_a_scan_of_a_run_without_parts_reads_the_store(store):
     assert table["position"].to_pylist() == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
+def test_a_column_with_one_value_is_scanned_as_any(store, results):
+    """The file's own statistics tell it, so that it need not be decoded; other parts may have other values."""
+    arms = fill(store, samples=0)
+    for epoch in (0, 3):
+        rows = [{**observation(arms[0], position), "epoch": epoch} for position in range(20)]
+        store.insert(schema.observations, rows)
+        move_rows(store, results, RUN)
+
+    columns = ["arm", "position", "epoch", "value"]
+    [(_, table)] = scan_rows(store, RUN, schema.observations, columns)
+
+    rows = sorted(tuple(row[name] for name in columns) for row in table.to_pylist())
+    assert rows == [(arms[0], position, epoch, 1.0) for position in range(20) for epoch in (0, 3)]
+
+
 # -- files that are not those of the manifest --------------------------------------------------------------------------
 
 
