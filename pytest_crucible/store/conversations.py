@@ -21,7 +21,6 @@ from pytest_crucible.records import (
 from pytest_crucible.records.outcomes import STOP
 from pytest_crucible.records.reasoning import reasoning_text
 from pytest_crucible.store.database import Row, from_json
-from pytest_crucible.store.forms import load_forms
 from pytest_crucible.store.outcomes import of_arm, place_of
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.samples import load_sample, load_twins, samples
@@ -183,6 +182,9 @@ def load_sample_calls(
     store: RunStore, experiment: int, number: int, sample: Mapping[str, Any], draws: Draws, twin: int = 0
 ) -> Mapping[int, Sequence[StoredCall]]:
     """Return the calls of an arm about one sample or twin, by repeat over all prompts."""
+    # Imported here: a session's reports read no conversations.
+    from pytest_crucible.store.forms import load_forms
+
     query = f"""
         SELECT
             calls.call, request, member, messages, tool_calls, is_scored, reasoning, think, error, paid_by,

@@ -19,10 +19,8 @@ from typing import Any, NamedTuple, Protocol
 
 from pytest_crucible.records.redaction import redact
 from pytest_crucible.store.database import BATCH_SIZE
-from pytest_crucible.store.texts import form_key, replace_texts, text_of_input, unpack_form
+from pytest_crucible.store.texts import SHORTEST_APART, form_key, replace_texts, text_of_input, unpack_form
 
-SHORTEST_APART = 256
-"""Characters of a text, as a form has it, that stands apart: a shorter one, compressed, takes little more than a row with a key."""
 _SHORTEST_LOOKED_AT = 20
 """Characters of a text that may stand apart: in a form, each has twelve at most."""
 _SIGNS = ('"role":"assistant"', '"type":"function"')

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from pytest_crucible.records import Sample
 from pytest_crucible.records.calls import CallColumns
-from pytest_crucible.store.forms import load_forms
 from pytest_crucible.store.outcomes import read_columns
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.texts import form_of, messages_of, sample_texts, split_form, text_of_input
@@ -83,7 +82,7 @@ def first_prompts(
     `forms` has the keys of the forms of their messages. A prompt that refers to a text that is not stored is left out.
     """
     keys = {key for key in forms.values() if key is not None}
-    bodies = load_forms(store.rows, keys)
+    bodies = _load_forms(store, keys)
     prompts = {}
     for position, sample in samples.items():
         texts, key = sample_texts(sample.input, sample.metadata or {}), forms[position]
@@ -113,4 +112,13 @@ def _load_samples(store: RunStore, dataset: str) -> Mapping[int, tuple[str, str]
 
 
 def _read_forms(store: RunStore, keys: set[int]) -> Mapping[int, Form]:
-    return {key: read_form(form) for key, form in load_forms(store.rows, keys).items()}
+    return {key: read_form(form) for key, form in _load_forms(store, keys).items()}
+
+
+def _load_forms(store: RunStore, keys: set[int]) -> Mapping[int, str]:
+    if not keys:
+        return {}
+    # Imported here: most tests send the input of the sample, which has no form.
+    from pytest_crucible.store.forms import load_forms
+
+    return load_forms(store.rows, keys)

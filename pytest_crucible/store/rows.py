@@ -7,7 +7,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_crucible.records import UNCHANGED, Event, ModelCall, NoTwin, Outcome, Plan, Reply, Sample, Unit, Variant
 from pytest_crucible.records.outcomes import STOP, FeatureRows
@@ -15,9 +15,9 @@ from pytest_crucible.records.reasoning import reasoning_length
 from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.serialize import plain_or_repr, to_plain
 from pytest_crucible.store import schema
-from pytest_crucible.store.forms import SHORTEST_APART, ConversationForms, SplitForm, join_parts, split_conversation
 from pytest_crucible.store.table import Table
 from pytest_crucible.store.texts import (
+    SHORTEST_APART,
     SHORTEST_REFERENCE,
     form_key,
     form_of,
@@ -27,6 +27,9 @@ from pytest_crucible.store.texts import (
     text_form,
     text_id,
 )
+
+if TYPE_CHECKING:
+    from pytest_crucible.store.forms import ConversationForms, SplitForm
 
 MOST_FORMS = 100_000
 """Keys of stored forms that are remembered. A suite whose samples share no form would otherwise fill the memory with them."""
@@ -219,7 +222,6 @@ class KnownTexts:
         self._has_several = has_several
         self._replies: list[tuple[str, str]] = []
         """Those that no call has needed yet, by the name of their reference."""
-        self._conversations = ConversationForms(hide)
 
     def add_reply(self, number: int, text: str) -> None:
         """Let later messages refer to the reply of a call."""
@@ -243,8 +245,17 @@ class KnownTexts:
         self._replies.clear()
         return self._forms
 
+    @cached_property
+    def _conversations(self) -> ConversationForms:
+        from pytest_crucible.store.forms import ConversationForms
+
+        return ConversationForms(self.hide)
+
     def form(self, value: Any) -> SplitForm:
         """Return the redacted form of a prompt, or of tool calls, which refers to these texts."""
+        # Imported here: most tests send the input of the sample, which has no form.
+        from pytest_crucible.store.forms import join_parts, split_conversation
+
         if self._has_several and _is_list_of_objects(value):
             return join_parts(self._conversations.parts(value, self.texts()))
         return split_conversation(form_of(redact(value, self.hide), self.texts()))
@@ -260,6 +271,8 @@ class KnownTexts:
             if not (call.is_json and self._has_several and _is_list_of_objects(messages)):
                 return self.form(with_system(system, messages) if system else messages)
             parts = self._conversations.begin(call.text, messages, texts)
+        from pytest_crucible.store.forms import join_parts
+
         head = self._conversations.parts(with_system(system, []), texts) if system else []
         return join_parts([*head, *parts])
 

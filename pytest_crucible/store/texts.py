@@ -104,6 +104,9 @@ def _text_id(text: str | bytes | None, ids: dict[str, bytes]) -> bytes | None:
     return ids[text]
 
 
+SHORTEST_APART = 256
+"""Characters of a text of a conversation, as a form has it, that stands apart (store/forms.py): a shorter one, compressed, takes
+little more than a row with a key."""
 SHORTEST_REFERENCE = 3
 """The fewest characters of a referenced text: shorter ones occur anywhere, and forms of samples would differ."""
 _REFERENCE = re.compile("\x01([imr]\\d+)\x02")

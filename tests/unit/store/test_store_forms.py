@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_crucible.store.forms import (
-    SHORTEST_APART,
     ConversationForms,
     SplitForm,
     expand_form,
@@ -19,7 +18,15 @@ from pytest_crucible.store.forms import (
     split_conversation,
     texts_apart,
 )
-from pytest_crucible.store.texts import form_key, form_of, messages_of, pack_form, text_form, text_of_input
+from pytest_crucible.store.texts import (
+    SHORTEST_APART,
+    form_key,
+    form_of,
+    messages_of,
+    pack_form,
+    text_form,
+    text_of_input,
+)
 
 json_loads = json.loads
 LONG = "A file of many lines.\n" * 20
