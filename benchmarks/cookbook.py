@@ -67,14 +67,15 @@ NEEDS = {
     "audio": "a model that hears",
     "scripts.inkling": "thinkingmachines/Inkling, whose tokenizer is its own",
     "vlm_classifier": "a model that sees",
-    "code_rl": "a sandbox for code",
+    "code_rl": "a sandbox for code, and the data of DeepCoder",
     "distillation.on_policy_distillation_harbor_multi_turn": "a sandbox for code (Modal)",
     "search_tool": "an index of documents (Chroma) and a model that embeds",
     "verifiers_rl": "an environment of the package verifiers",
     "forecasting": "the file of Prophet Arena, of which it checks the sum",
     "chat_sl.sweep.analyze": "runs on the server of Weights & Biases",
     "sdft.run_continual_learning": "a clone of Self-Distillation",
-    "prompt_distillation": "a context of 2,551 tokens; here 2,048",
+    "prompt_distillation.create_data": "a context for prompts of 2,395 to 2,867 tokens; here 2,048",
+    "prompt_distillation.train": "the replies of create_data",
 }
 SERVERS = ("capture.proxy.serve", "capture.store.daemon")
 # What a person types: a question, and moves, of which one is free.
@@ -144,8 +145,8 @@ class Checkout:
     def __init__(self, home: Path, seconds: float) -> None:
         self.home, self.seconds = home, seconds
         shutil.copytree(find_cookbook(), home / "tinker_cookbook", ignore=shutil.ignore_patterns("__pycache__"))
-        self.models = read_cookbook_names().models
-        self.cache = write_hub_cache(home / "hub", self.models)
+        self.names = read_cookbook_names()
+        self.cache = write_hub_cache(home / "hub", self.names.models)
 
     def judge(self, line: Line) -> Outcome:
         """Run a line as it is written, then shorter, and return the first success or the reason of the failure."""
@@ -164,7 +165,7 @@ class Checkout:
 
     def _run(self, line: Line, seconds: float) -> str:
         """Return why a line failed, empty if it passed."""
-        options = [part for name in self.models for part in ("--as", name)]
+        options = [part for name in self.names.models for part in ("--as", name)]
         options += ["--stand-in", "stable_reinforce=importance_sampling"]
         with (
             tempfile.TemporaryDirectory() as folder,
@@ -180,7 +181,7 @@ class Checkout:
             print(f"== {line.recipe} {' '.join(line.arguments)}: {status}", output[-3000:], sep="\n", file=sys.stderr)
         if status is None:
             return f"{STILL_RUNS} {seconds:.0f} s"
-        return _last_sentence(output) if status else ""
+        return _last_sentence(output.replace(folder, "RUNS")) if status else ""
 
 
 def _fill(line: Line, values: dict[str, str], environment: Mapping[str, str]) -> Line:
@@ -262,6 +263,7 @@ def _last_sentence(output: str) -> str:
 
 def show_table(lines: Sequence[Line], checkout: Checkout) -> int:
     """Print a row for each line when it is known, and how many of each verdict; return how many passed."""
+    print(f"tinker-cookbook {checkout.names.version}\n")
     print("| README | line | | |", "|---|---|---|---|", sep="\n", flush=True)
     counts = dict.fromkeys((PASSES, SHORT, MORE, FAILS, UNDECIDED), 0)
     for line in lines:

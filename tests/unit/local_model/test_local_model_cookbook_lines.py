@@ -19,7 +19,7 @@ python -m tinker_cookbook.recipes.wrong
 python -m tinker_cookbook.recipes.large
 python -m tinker_cookbook.recipes.endless
 python -m tinker_cookbook.recipes.chat
-python -m tinker_cookbook.capture.store.daemon --data-dir DIR [--port 0]
+python -m tinker_cookbook.capture.store.daemon DIR
 ```
 """
 MODULES = {
@@ -41,6 +41,8 @@ MODULES = {
     ),
 }
 TABLE = r"""
+tinker-cookbook 9.1
+
 | README | line | | |
 |---|---|---|---|
 | `recipes` | `right` | passes |  |
@@ -50,7 +52,7 @@ TABLE = r"""
 | `recipes` | `large` | needs more than a toy | a package (ModuleNotFoundError: No module named 'package_that_is_not_here') |
 | `recipes` | `endless` | no verdict | still runs after 3 s |
 | `recipes` | `chat` | passes |  |
-| `recipes` | `capture.store.daemon --data-dir DIR [--port 0]` | passes with arguments | `--data-dir store --port {port}`; as written: needs DIR, [--port |
+| `recipes` | `capture.store.daemon DIR` | passes with arguments | `--data-dir store --port {port}`; as written: needs DIR |
 
 3 passes, 1 passes with arguments, 1 needs more than a toy, 2 fails, 1 no verdict
 """
