@@ -67,7 +67,7 @@ NEEDS = {
     "audio": "a model that hears",
     "scripts.inkling": "thinkingmachines/Inkling, whose tokenizer is its own",
     "vlm_classifier": "a model that sees",
-    "code_rl": "a sandbox for code, and the data of DeepCoder",
+    "code_rl": "a sandbox for code",
     "distillation.on_policy_distillation_harbor_multi_turn": "a sandbox for code (Modal)",
     "search_tool": "an index of documents (Chroma) and a model that embeds",
     "verifiers_rl": "an environment of the package verifiers",
