@@ -62,9 +62,25 @@ def _read_models(source: str) -> Iterator[str]:
 
 
 def _read_data_sets(source: str) -> Iterator[str]:
-    """Yield the names of data sets that a module loads by their names."""
+    """Yield the names of data sets that a module loads by their names, or by constants of the module."""
     # Parsing is slow, and few modules load any.
-    for call in ast.walk(ast.parse(source)) if "load_dataset(" in source else ():
+    if "load_dataset(" not in source:
+        return
+    module = ast.parse(source)
+    constants = dict(_read_constants(module))
+    for call in ast.walk(module):
         match call:
-            case ast.Call(ast.Name("load_dataset") | ast.Attribute(attr="load_dataset"), [ast.Constant(str(name)), *_]):
-                yield name
+            case ast.Call(ast.Name("load_dataset") | ast.Attribute(attr="load_dataset"), [first, *_]):
+                match first:
+                    case ast.Constant(str(name)):
+                        yield name
+                    case ast.Name(variable) if variable in constants:
+                        yield constants[variable]
+
+
+def _read_constants(module: ast.Module) -> Iterator[tuple[str, str]]:
+    """Yield names and values of a module's texts."""
+    for statement in module.body:
+        match statement:
+            case ast.Assign([ast.Name(name)], ast.Constant(str(value))):
+                yield name, value

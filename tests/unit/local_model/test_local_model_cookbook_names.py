@@ -24,11 +24,14 @@ RECIPE = '''
 """Or ds = load_dataset("my/data") of your own."""
 import tools_that_are_not_installed
 
+_EXAM = "org/exam"
+_PAGES = 3
+
 def load():
     first = datasets.load_dataset("openai/gsm8k", "main")
     return load_dataset(
         "org/other.data-2", split="train"
-    ), load_dataset(name)
+    ), load_dataset(name), load_dataset(_EXAM, split="train"), load_dataset(_PAGES)
 '''
 
 
@@ -51,7 +54,7 @@ def test_names_are_read_from_the_source_without_importing_it(site):
     assert read_cookbook_names() == CookbookNames(
         version="9.1",
         models=("Qwen/Qwen9-1B", "Qwen/Qwen9-2B"),
-        data_sets=("openai/gsm8k", "org/other.data-2"),
+        data_sets=("openai/gsm8k", "org/exam", "org/other.data-2"),
     )
 
 
