@@ -37,7 +37,7 @@ from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.redaction import hider
 from pytest_crucible.report import html, markdown
 from pytest_crucible.report.verdicts import align_estimates
-from pytest_crucible.store import texts
+from pytest_crucible.store import forms, texts
 
 ROOT = Path(pytest_crucible.__file__).parent
 OPTIONS = ["one", "two"]
@@ -154,6 +154,12 @@ READERS: dict[str, dict[str, Callable[[str], object]]] = {
     "report/markdown.py": {"plain": markdown.plain, "code": markdown.code},
     "report/html.py": {"blanks": html.blanks},
     "features/training/set_attempts.py": {"own texts of a form": set_attempts._OWN.findall},
+    "store/forms.py": {
+        "split_conversation": lambda text: forms.split_conversation(
+            json.dumps([{"role": "assistant", "content": text}])
+        ),
+        "texts_apart": forms.texts_apart,
+    },
     "store/texts.py": {"messages_of": lambda text: texts.messages_of(json.dumps(text), {"i0": "a"})},
 }
 CONFIGURATION = "reads the configuration or the command line"
