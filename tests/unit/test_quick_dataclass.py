@@ -172,6 +172,16 @@ def test_functions_that_a_class_writes_itself_stay() -> None:
     assert hash(Whole(1.2)) == hash(Whole(1.2)) != hash(Whole(1.4))
 
 
+def test_a_class_that_forbids_hashes_has_none() -> None:
+    @dataclass(frozen=True)
+    class Unhashable:
+        number: int
+        __hash__ = None  # type: ignore[assignment]
+
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(Unhashable(1))
+
+
 def test_a_class_of_the_standard_library_inherits_from_ours() -> None:
     @dataclasses.dataclass(frozen=True)
     class Circle(Point):
