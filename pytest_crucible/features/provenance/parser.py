@@ -261,7 +261,7 @@ def _state(
     kind, stated = _attributes(attributes[:_LONGEST_ATTRIBUTES])
     confidence = confidence or stated
     value = _confidence(confidence) if confidence and len(confidence) <= _LONGEST_NUMBER else None
-    others = tuple([text for each in over if (text := each.strip())]) if over else ()
+    others = tuple(filter(None, map(str.strip, over))) if over else ()
     return StatedEvent(kind, decision.strip(), others, because.strip(), value, parent)
 
 
