@@ -87,8 +87,7 @@ def _describe(new_class: type[Any], values: list[int]) -> list[object]:
     first, second = objects
     described: list[object] = [first == second, first == copy.deepcopy(first), first == "text"]
     described.append([try_call(getattr, each, f"f{number}") for each in objects for number in range(4)])
-    if new_class.__dataclass_params__.repr:
-        described.append(repr(first))
+    described.append(repr(first) if new_class.__repr__ is not object.__repr__ else "plain")
     described.append(
         new_class.__hash__ is None or (new_class.__hash__ is not object.__hash__ and try_call(hash, first))
     )

@@ -180,6 +180,14 @@ def test_messages_that_were_sent_before_are_not_read_again(monkeypatch):
     assert sent(forms, [result("7")], {}).form == text_of_input([result("7")])
 
 
+def test_other_messages_of_the_same_length_are_read_from_the_start():
+    forms, texts = ConversationForms(str), {}
+    sent(forms, [result("one"), REPLY], texts)
+    messages = [result("two"), REPLY, result("three")]
+
+    assert sent(forms, messages, texts).form == form_of(messages, {})
+
+
 def test_forms_are_loaded_whole_or_not_at_all():
     form, body, texts = split([REPLY, result(LONG)])
     stored = {form_key(form): pack_form(body), **{key: pack_form(text) for key, text in texts.items()}}
