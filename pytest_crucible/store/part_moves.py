@@ -80,8 +80,11 @@ def _gather(chunks: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 def restore_rows(connection: Connection, run: str) -> None:
     """Enter the rows of a run's parts in the run store again, instead of the parts. Raises StoreError."""
+    is_older = schema.has_whole_forms(connection.scalar("SELECT format FROM runs WHERE id = :run", run=run))
     for part in load_parts(connection, frozenset([run])):
-        _restore(connection, part, is_sealed=not part.is_of_blocks)
+        # A whole form replaces an equal one whose texts stand apart: `crucible gc` would remove these with the other runs.
+        over = is_older and part.table is schema.messages
+        _restore(connection, part, is_sealed=not part.is_of_blocks, over=over)
     with connection.changing(PARTS, "run = :run", run=run):
         connection.execute_stored(f"DELETE FROM {PARTS.name} WHERE run = :run", run=run)
 
@@ -115,8 +118,10 @@ def restored_arm(connection: Connection, arm: int) -> Iterator[None]:
             connection.execute_many(_insertion(table), rows)
 
 
-def _restore(connection: Connection, part: Part, arm: int | None = None, *, is_sealed: bool = True) -> None:
-    """Enter the rows of a part. Those that are sealed already, or copied only, are no change of the run."""
+def _restore(
+    connection: Connection, part: Part, arm: int | None = None, *, is_sealed: bool = True, over: bool = False
+) -> None:
+    """Enter the rows of a part, over those that exist or not. Rows that are sealed already, or copied only, are no change."""
     import pyarrow.compute as pc
 
     table = part.table
@@ -128,10 +133,10 @@ def _restore(connection: Connection, part: Part, arm: int | None = None, *, is_s
         columns = {name: batch.column(name).to_pylist() for name in names}
         if not batch.num_rows:
             continue
-        if is_sealed:
+        if is_sealed and not over:
             connection.execute_many(_insertion(table), list(zip(*columns.values(), strict=True)))
         else:
-            connection.insert_columns(table, columns, batch.num_rows)
+            connection.insert_columns(table, columns, batch.num_rows, over=over)
 
 
 def _insertion(table: Table) -> str:

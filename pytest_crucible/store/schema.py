@@ -421,6 +421,15 @@ def later_columns(table: Table, formats: int = 0) -> frozenset[str]:
     )
 
 
+FORMS_APART = 13
+"""The format in which long texts of conversations stand apart for the first time."""
+
+
+def has_whole_forms(run_format: int | None) -> bool:
+    """Return whether the forms of a run are whole: nothing keeps texts for it that stand apart from an equal form."""
+    return run_format is None or run_format < FORMS_APART
+
+
 FORMAT = 1 + len(ADDED)
 """A store with a higher number belongs to a newer version; one with a lower number is upgraded."""
 

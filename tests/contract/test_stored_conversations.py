@@ -16,12 +16,14 @@ from pytest_crucible.records.serialize import canonical
 from pytest_crucible.store import part_moves, parts, schema
 from pytest_crucible.store.calls import load_calls
 from pytest_crucible.store.conversations import load_conversations
+from pytest_crucible.store.forms import load_forms
 from pytest_crucible.store.part_moves import move_rows
 from pytest_crucible.store.parts import ResultsFolder
-from pytest_crucible.store.prune import clear, find_prunable, redact_again
+from pytest_crucible.store.prune import clear, find_prunable, redact_again, remove_messages
 from pytest_crucible.store.reused_outcomes import copy_outcomes
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.sent_calls import load_sent
+from pytest_crucible.store.texts import pack_form, unpack_form
 
 SAMPLE = Sample(id="q0", input="Repair it.", metadata={"repository": "left-pad"})
 PLAN = plan_of("v2")
@@ -93,8 +95,6 @@ def collect(store: RunStore, *, keep_runs: int) -> None:
 
 def count_texts_with(store: RunStore, text: str) -> int:
     """Return in how many forms a text is."""
-    from pytest_crucible.store.texts import unpack_form
-
     return sum(text in unpack_form(body) for body in store.scalars("SELECT body FROM messages"))
 
 
@@ -292,3 +292,34 @@ def test_a_run_of_an_earlier_format_has_no_tools_and_all_messages(store, locatio
     assert (call.messages, call.tool_calls, call.is_recorded) == ("why?", (), True)
     assert verification is not None
     assert verification.is_intact
+
+
+def make_forms_whole(store: RunStore, run: str) -> None:
+    """Store the conversations of a run, the only one, as formats before 13 had them."""
+    with store.begin() as connection:
+        keys = connection.scalars("SELECT messages FROM calls WHERE messages IS NOT NULL")
+        forms = load_forms(connection.execute, keys)
+        connection.execute("DELETE FROM messages")
+        connection.insert(schema.messages, [{"id": key, "body": pack_form(form)} for key, form in forms.items()])
+        connection.execute("DELETE FROM conversation_texts")
+        connection.execute("UPDATE calls SET tool_calls = NULL")
+        connection.execute("UPDATE runs SET format = 12 WHERE id = :run", run=run)
+
+
+def test_a_restored_conversation_of_an_earlier_format_stays_when_an_equal_one_is_removed(store, tmp_path):
+    calls = agent_calls(3)
+    experiment, arm = begin(store, "run0")
+    write(store, arm, calls)
+    make_forms_whole(store, "run0")
+    move_rows(store, ResultsFolder(str(tmp_path / "parts")), "run0")
+    store.execute("DELETE FROM messages")
+    _, arm1 = begin(store, "run1")
+    write(store, arm1, calls)
+
+    with store.begin() as connection:
+        part_moves.restore_rows(connection, "run0")
+        for table in (schema.calls, schema.conversation_texts):
+            connection.execute(f"DELETE FROM {table.name} WHERE arm = :arm", arm=arm1)
+        remove_messages(connection)
+
+    assert [call.messages for call in load(store, experiment)] == [json.loads(call.text) for call in calls]

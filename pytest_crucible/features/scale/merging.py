@@ -192,8 +192,10 @@ class _Copy:
         """Copy everything but the rows of units."""
         for nodeid, (key, plan, _) in self._file.plans.items():
             self._copy_experiment(key, experiments[nodeid], plan)
+        # A whole form replaces an equal one whose texts stand apart: `crucible gc` would remove these with the other runs.
+        is_older = schema.has_whole_forms(self._file.facts["format"])
         for table in _SHARED:
-            self._copy_rows(table, "1 = 1")
+            self._copy_rows(table, "1 = 1", over=is_older and table is schema.messages)
         self._copy_rows(schema.events, "run = :key AND name <> :budget", key=self._file.run, budget=BUDGET)
         self._copy_rows(schema.tags, "run = :key", key=self._file.run)
         where = "run = :key AND subject <> :sent AND subject <> :own"
@@ -259,25 +261,34 @@ class _Copy:
         return {self._arms[arm]: from_plain(SentAgain, from_json(body)) for arm, body in rows if arm in self._arms}
 
     def _copy_rows(
-        self, table: Table, where: str, others: Mapping[str, Any] | None = None, *, is_unit: bool = False, **values: Any
+        self,
+        table: Table,
+        where: str,
+        others: Mapping[str, Any] | None = None,
+        *,
+        is_unit: bool = False,
+        over: bool = False,
+        **values: Any,
     ) -> None:
         """Copy the rows of a table that meet a condition, with `others` in place of values of the file.
 
         Rows of a unit must be new: two shards never have a reply to one sample. The caller then lets listeners enter the changes.
+        Others are left as they are where they exist or, with `over`, replaced.
         """
         names = [column.name for column in table.columns if not column.numbered]
         query = f"SELECT {', '.join(names)} FROM {table.name} WHERE {where} ORDER BY {', '.join(table.key)}"
         cursor = self._source.execute(query, **values)
         while rows := cursor.fetchmany(_PART):
-            inserted = self._insert(
-                table, dict(zip(names, zip(*rows, strict=True), strict=True)), len(rows), others or {}
-            )
+            columns = dict(zip(names, zip(*rows, strict=True), strict=True))
+            inserted = self._insert(table, columns, len(rows), others or {}, over=over)
             if is_unit and inserted < len(rows):
                 raise SpecError(f"{self._file.name} has replies to samples of another shard: run its job again")
             if not is_unit:
                 self._target.enter_changes()
 
-    def _insert(self, table: Table, rows: Mapping[str, Sequence[Any]], count: int, others: Mapping[str, Any]) -> int:
+    def _insert(
+        self, table: Table, rows: Mapping[str, Sequence[Any]], count: int, others: Mapping[str, Any], *, over: bool
+    ) -> int:
         columns: dict[str, Sequence[Any]] = {}
         for name, values in rows.items():
             kinds = {*map(type, values)}
@@ -291,7 +302,7 @@ class _Copy:
         columns |= {name: [value] * count for name, value in others.items()}
         if "run" in columns:
             columns["run"] = [self._run if value == self._file.run else value for value in columns["run"]]
-        return self._target.insert_columns(table, columns, count)
+        return self._target.insert_columns(table, columns, count, over=over)
 
 
 _COUNTS = ("requests", "cache_hits", "cache_since", "reused_answers")

@@ -94,6 +94,19 @@ def test_replies_of_all_shards_are_in_one_experiment(target, files):
     assert list(texts) == [f"answer {position} " * 40 for position in range(SAMPLES) for _ in ARMS]
 
 
+@pytest.mark.parametrize(("run_format", "stored"), [(12, b"whole"), (13, b"apart")])
+def test_whole_conversations_of_an_earlier_format_replace_those_with_texts_apart(target, files, run_format, stored):
+    """`crucible gc` would remove the texts with the run that keeps them."""
+    target.insert(schema.messages, [{"id": 7, "body": b"apart"}])
+    with contextlib.closing(RunStore(str(files[0]))) as shard:
+        shard.insert(schema.messages, [{"id": 7, "body": b"whole"}])
+        shard.execute("UPDATE runs SET format = :format", format=run_format)
+
+    merge_shards(target, read_shards(files).files)
+
+    assert target.scalar("SELECT body FROM messages WHERE id = 7") == stored
+
+
 def test_counts_of_arms_and_expenses_are_added(target, files):
     run, key, _, _ = merged_experiment(target, files)
 
