@@ -82,16 +82,17 @@ def address_has(tab: Any, part: str) -> None:
 
 
 def in_view(tab: Any) -> list[str]:
-    """Return the ids of the rows that a reader sees, when they are there."""
-    tab.locator("#samples .row:not(:has(code))").first.wait_for(state="detached")
-    return tab.evaluate(
+    """Return the ids of the rows that a reader sees, as soon as all of them are there at once."""
+    rows = tab.wait_for_function(
         """() => {
             const { top, bottom } = document.getElementById("samples").getBoundingClientRect();
             const isInView = ({ bottom: low, top: high }) => low > top + 40 && high < bottom;
             const rows = [...document.querySelectorAll("#samples .row")].filter((row) => isInView(row.getBoundingClientRect()));
-            return rows.map((row) => row.querySelector("code")?.textContent);
+            const names = rows.map((row) => row.querySelector("code")?.textContent);
+            return names.length && names.every(Boolean) ? names : null;
         }"""
     )
+    return list(rows.json_value())
 
 
 def test_a_screen_reader_gets_the_number_of_rows_and_the_place_of_each(samples):
