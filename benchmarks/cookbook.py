@@ -5,9 +5,9 @@
     python -m benchmarks.cookbook --seconds 120    # time of a line as it is written; 600 without
 
 A line *passes* if it ends with status 0 as it is written; *passes with arguments* that make it short, or name a checkpoint that is
-here; *needs more than a toy*, for a reason, with the line's own error; *fails*, with its error (also with status 0, where it prints that
-it has no figures); or has *no verdict*, because it still runs and no shorter arguments are known. Lines for a person read INPUT; lines that serve pass when they answer. Without
-tinker-cookbook, or where no line passes, the status is 1.
+here; *needs more than a toy*, for a reason, with the line's own error; *fails*, with its error; or has *no verdict*, because it
+still runs and no shorter arguments are known. A line that prints that it has no figures fails with status 0, too. Lines for a
+person read INPUT; lines that serve pass when they answer. Without tinker-cookbook, or where no line passes, the status is 1.
 """
 
 from __future__ import annotations
