@@ -41,7 +41,9 @@ SHORTER = {
     "capture.proxy.serve": "--port {port} --base-model Qwen/Qwen3-8B --store-data-dir capture",
     "capture.store.daemon": "--data-dir store --port {port}",
     "chat_app.tinker_chat_cli": "model_path={checkpoint}",
-    "chat_sl.sweep": "base.dataset=no_robots base.batch_size=32 training_budget_examples=64 learning_rates=[1e-3] lora_ranks=[8]",
+    # A sweep reads the last step's line, which has `test/nll` only if it is evaluated.
+    "chat_sl.sweep": "base.dataset=no_robots base.batch_size=32 base.eval_every=1 training_budget_examples=64 "
+    "learning_rates=[1e-3] lora_ranks=[8]",
     "distillation.off_policy_reasoning": "max_steps=2 batch_size=16 max_length=1024 renderer_name=role_colon buffer_size=256",
     "distillation.on_policy_distillation": "max_steps=1 groups_per_batch=8 max_tokens=32 load_checkpoint_path=None",
     "distillation.on_policy_multi_teacher": "max_steps=1 deepmath_groups_per_batch=4 tulu3_groups_per_batch=4 max_tokens=32",
