@@ -53,7 +53,8 @@ SHORTER = {
     "multiplayer_rl.text_arena.train": "max_steps=1 batch_size=4 max_tokens=8 eval_every=0",
     "multiplayer_rl.twenty_questions.train": "max_steps=1 group_size=2 batch_size=4 max_tokens=8 eval_every=0",
     "preference.dpo.train": "max_steps=2",
-    "preference.rlhf.rlhf_pipeline": "short_name=x max_steps=1 batch_size=16 rl_max_tokens=16",
+    # Its evaluation writes 256 replies of up to 1,024 tokens.
+    "preference.rlhf.rlhf_pipeline": "short_name=x max_steps=1 batch_size=16 rl_max_tokens=16 eval_every=0",
     "preference.shorter.train": "max_steps=1 batch_size=4 group_size=4",
     "rl_numerics_check.train": "max_steps=1 group_size=2 groups_per_batch=2 max_tokens=32 task.page_chars=200 "
     "task.num_pages_min=1 task.num_pages_max=2",
