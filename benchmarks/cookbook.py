@@ -6,8 +6,8 @@
 
 A line *passes* if it ends with status 0 as it is written; *passes with arguments* that make it short, or name a checkpoint that is
 here; *needs more than a toy*, for a reason, with the line's own error; *fails*, with its error; or has *no verdict*, because it
-still runs and no shorter arguments are known. Lines for a person read INPUT; lines that serve pass when they answer. Without
-tinker-cookbook, or where no line passes, the status is 1.
+still runs and no shorter arguments are known. A line that prints that it has no figures fails with status 0, too. Lines for a
+person read INPUT; lines that serve pass when they answer. Without tinker-cookbook, or where no line passes, the status is 1.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ SHORTER = {
     "capture.proxy.serve": "--port {port} --base-model Qwen/Qwen3-8B --store-data-dir capture",
     "capture.store.daemon": "--data-dir store --port {port}",
     "chat_app.tinker_chat_cli": "model_path={checkpoint}",
-    "chat_sl.sweep": "base.dataset=no_robots base.batch_size=32 base.eval_every=0 training_budget_examples=64 "
+    # A sweep reads the last step's line, which has `test/nll` only if it is evaluated.
+    "chat_sl.sweep": "base.dataset=no_robots base.batch_size=32 base.eval_every=1 training_budget_examples=64 "
     "learning_rates=[1e-3] lora_ranks=[8]",
     "distillation.off_policy_reasoning": "max_steps=2 batch_size=16 max_length=1024 renderer_name=role_colon buffer_size=256",
     "distillation.on_policy_distillation": "max_steps=1 groups_per_batch=8 max_tokens=32 load_checkpoint_path=None",
@@ -52,7 +53,8 @@ SHORTER = {
     "multiplayer_rl.text_arena.train": "max_steps=1 batch_size=4 max_tokens=8 eval_every=0",
     "multiplayer_rl.twenty_questions.train": "max_steps=1 group_size=2 batch_size=4 max_tokens=8 eval_every=0",
     "preference.dpo.train": "max_steps=2",
-    "preference.rlhf.rlhf_pipeline": "short_name=x max_steps=1 batch_size=16 rl_max_tokens=16",
+    # Its evaluation writes 256 replies of up to 1,024 tokens.
+    "preference.rlhf.rlhf_pipeline": "short_name=x max_steps=1 batch_size=16 rl_max_tokens=16 eval_every=0",
     "preference.shorter.train": "max_steps=1 batch_size=4 group_size=4",
     "rl_numerics_check.train": "max_steps=1 group_size=2 groups_per_batch=2 max_tokens=32 task.page_chars=200 "
     "task.num_pages_min=1 task.num_pages_max=2",
@@ -91,6 +93,8 @@ print(training.save_weights_for_sampler("toy").result().path)
 COMMAND = re.compile(r"(?:^|\s)python -m tinker_cookbook\.([\w.]+)(.*)")
 # Words of a line that its reader replaces.
 PLACEHOLDER = re.compile(r"<[\w-]+>|\$\w+|\[-+[\w-]+|\.\.\.|YOUR_\w+|env-id|\bDIR\b|tinker://[0-9a-f]{8}-[\w-]+")
+# Output of recipes that end with status 0 without the figures that their line is for.
+EMPTY = re.compile(r"^(Warning: metric \S+ not found in results|No completed runs found)", re.MULTILINE)
 # Of a line as it is written, and of one with arguments that make it short.
 LIMIT_S, SHORT_LIMIT_S = 600.0, 240.0
 PASSES, SHORT, MORE = "passes", "passes with arguments", "needs more than a toy"
@@ -181,7 +185,7 @@ class Checkout:
             print(f"== {line.recipe} {' '.join(line.arguments)}: {status}", output[-3000:], sep="\n", file=sys.stderr)
         if status is None:
             return f"{STILL_RUNS} {seconds:.0f} s"
-        return _last_sentence(output.replace(folder, "RUNS")) if status else ""
+        return _explain_failure(status, output.replace(folder, "RUNS"))
 
 
 def _fill(line: Line, values: dict[str, str], environment: Mapping[str, str]) -> Line:
@@ -254,6 +258,14 @@ def _read(log: IO[bytes]) -> str:
     return log.read().decode("utf-8", "replace")
 
 
+def _explain_failure(status: int, output: str) -> str:
+    """Return why a line that has ended failed, empty if it passed."""
+    if status:
+        return _last_sentence(output)
+    empty = EMPTY.search(output)
+    return empty[0] if empty else ""
+
+
 def _last_sentence(output: str) -> str:
     """Return the end of a traceback: its last line that begins with an exception, to the first semicolon."""
     lines = [line for line in output.splitlines() if line.strip()] or ["no output"]
@@ -281,6 +293,8 @@ def main() -> int:
     parser.add_argument("words", nargs="*")
     parser.add_argument("--seconds", type=float, default=LIMIT_S)
     options = parser.parse_args()
+    # `timeout` and `kill` would leave the recipe running, which has a session of its own.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     folder = find_cookbook()
     lines = [
         line

@@ -1,7 +1,7 @@
 """The table of what clients in OpenAI's format can use at the local server: `python -m tests.openai_clients.table`.
 
 Every use runs, each client in a process of its own. Status 1 if one fails; its error is on standard error. It needs
-`pip install -r tests/openai_clients/requirements.txt`, in an environment of its own.
+`pip install -e . -r tests/openai_clients/requirements.txt`, in an environment of its own.
 """
 
 from __future__ import annotations

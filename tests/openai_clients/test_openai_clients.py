@@ -1,6 +1,6 @@
 """The table of README.md is what the clients do.
 
-Skipped where a client is not installed: `pip install -r tests/openai_clients/requirements.txt`, in an environment of its own.
+Skipped where a client is not installed: `pip install -e . -r tests/openai_clients/requirements.txt`, in an environment of its own.
 """
 
 from __future__ import annotations

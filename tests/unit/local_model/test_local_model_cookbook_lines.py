@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +21,7 @@ python -m tinker_cookbook.recipes.right \\
     steps=3  # three
 python -m tinker_cookbook.recipes.wrong model_path=tinker://<run-id>/weights/final
 python -m tinker_cookbook.recipes.wrong
+python -m tinker_cookbook.recipes.empty
 python -m tinker_cookbook.recipes.large
 python -m tinker_cookbook.recipes.endless
 python -m tinker_cookbook.recipes.chat
@@ -27,8 +33,13 @@ MODULES = {
     "model_info": 'def get_info():\n    org = "Qwen"\n    return {"Qwen9-1B": 1}\n',
     "recipes/right": "import os, tinker_cookbook; assert os.environ['TINKER_BASE_URL']",
     "recipes/wrong": "raise ValueError('a wrong value; and more')",
+    "recipes/empty": "print(\"Warning: metric 'nll' not found in results. Available: ['lr']\")",
     "recipes/large": "import package_that_is_not_here",
-    "recipes/endless": "import sys, time; time.sleep(0 if 'steps=1' in sys.argv else 60)",
+    "recipes/endless": (
+        "import os, sys, time\n"
+        "print(os.getpid(), file=open(os.environ.get('PID_FILE', os.devnull), 'w'), flush=True)\n"
+        "time.sleep(0 if 'steps=1' in sys.argv else 60)\n"
+    ),
     "recipes/chat": "assert input() == 'Hello'",
     "capture/store/daemon": (
         "import http.server, sys\n"
@@ -49,12 +60,13 @@ tinker-cookbook 9.1
 | `recipes` | `right steps=3` | passes |  |
 | `recipes` | `wrong model_path=tinker://<run-id>/weights/final` | fails | needs <run-id> |
 | `recipes` | `wrong` | fails | ValueError: a wrong value |
+| `recipes` | `empty` | fails | Warning: metric 'nll' not found in results |
 | `recipes` | `large` | needs more than a toy | a package (ModuleNotFoundError: No module named 'package_that_is_not_here') |
 | `recipes` | `endless` | no verdict | still runs after 3 s |
 | `recipes` | `chat` | passes |  |
 | `recipes` | `capture.store.daemon DIR` | passes with arguments | `--data-dir store --port {port}`; as written: needs DIR |
 
-3 passes, 1 passes with arguments, 1 needs more than a toy, 2 fails, 1 no verdict
+3 passes, 1 passes with arguments, 1 needs more than a toy, 3 fails, 1 no verdict
 """
 
 
@@ -88,3 +100,19 @@ def test_a_line_that_still_runs_is_tried_with_arguments_that_make_it_short(site,
     monkeypatch.setitem(cookbook.SHORTER, "endless", "steps=1")
     outcome = cookbook.Checkout(tmp_path / "home", 1.0).judge(cookbook.Line("recipes", "recipes.endless", ("steps=9",)))
     assert outcome == cookbook.Outcome("passes with arguments", "`steps=1`; as written: still runs after 1 s")
+
+
+def test_a_recipe_ends_with_the_command(site, tmp_path):
+    pytest.importorskip("pyarrow")
+    pid_file = tmp_path / "pid"
+    path = os.pathsep.join((str(site.parent), str(Path(cookbook.__file__).parents[1])))
+    command = [sys.executable, "-m", "benchmarks.cookbook", "endless"]
+    environment = {**os.environ, "PYTHONPATH": path, "PID_FILE": str(pid_file)}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:
+        while not (pid_file.exists() and pid_file.read_text()):
+            assert process.poll() is None
+            time.sleep(0.1)
+        process.terminate()
+    assert process.returncode == 128 + signal.SIGTERM
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid_file.read_text()), 0)
