@@ -110,8 +110,8 @@ def test_finished_units_stay_with_their_calls_and_begun_ones_start_again(suite, 
     assert check_units(store, resumed) == SAMPLES
     store.close()
     assert (ran.read_text().count("begin") if ran.exists() else 0) == SAMPLES - stored
-    shown = suite.command("show", "latest", "--sample", "q0").stdout
-    shown.fnmatch_lines([f"  call 1 (paid by run {killed})", '*tool call  look({"question": *000*', "*call 2*"])
+    lines = suite.command("show", "latest", "--sample", "q0").stdout
+    lines.fnmatch_lines([f"  call 1 (paid by run {killed})", '*tool call  look({"question": *000*', "*call 2*"])
     suite.command("trace", "latest", "q0").stdout.fnmatch_lines(['*tool call  look({"question": *000*'])
     for run in (killed, resumed):
         suite.command("verify", run).stdout.fnmatch_lines(["*as they were written*"])

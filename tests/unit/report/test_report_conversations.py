@@ -124,9 +124,11 @@ def test_calls_of_a_role_have_their_own_prompts_and_stand_between_those_of_the_a
         unit=Unit(0, 0, 0, 0), arm="v2", state="answered", detail="", reply="2", calls=calls, scores={}
     )
 
-    shown = [(turn.heading, [block.value for block in turn.blocks]) for turn in conversation_turns(conversation, "")]
+    headed_blocks = [
+        (turn.heading, [block.value for block in turn.blocks]) for turn in conversation_turns(conversation, "")
+    ]
 
-    assert shown == [
+    assert headed_blocks == [
         ("call 1, role:planner", ["Plan!", "1. Add."]),
         ("call 2", ["What is 1 + 1?", "Let me see."]),
         ("call 3, role:planner", ["On!", "2."]),
