@@ -24,7 +24,7 @@ FILES = {
     "stages": "stages stop estimate",
     "sweeps": "sweep search",
     "scale": "cluster shards parquet_results nodes",
-    "agents": "agents agent_programs agent_workspaces agent_tools",
+    "agents": "agents agent_programs agent_resume agent_stored_scores agent_tools agent_workspaces",
     "explanation": "explain explain_runs",
     "view": "view_pages view_hostile view_keyboard view_live",
     "training": "cache_local curve lineages local_names recipes tinker_recipes training_sets training_targets",

@@ -42,6 +42,8 @@ class Metric:
     """Ids of samples that the metric was fitted on: each verdict is decided again without them."""
     scores_failures: bool = False
     """It also scores a reply whose test has failed, which would otherwise get the worst value."""
+    tables: tuple[str, ...] = ()
+    """Tables of features whose rows about the reply it reads, for a metric of calls."""
     check: Callable[[Sequence[Sample]], str] | None = None
     """Returns why the metric cannot score the samples of an experiment, before any request; empty if it can."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from pytest_crucible.metrics.definition import Metric
@@ -31,13 +32,24 @@ def fingerprint(
     `case` distinguishes the cases of a parametrised function, `owner` is the class of a method.
     """
     used = list(metrics)
+    others = [metric for metric in used if not metric.facts.of_calls]
     return Fingerprint(
         dataset=dataset,
         function=_sha([case, *sources(function, owner)]),
-        metrics=_sha(sorted(f"{metric.name}={metric_version(metric)}" for metric in used)),
+        metrics=_hash_metrics(used),
         sampling=_sha(sampling),
         reasoning=reasoning if used else "",
+        other_metrics=_hash_metrics(others) if len(others) < len(used) else "",
     )
+
+
+def _hash_metrics(metrics: Iterable[Metric]) -> str:
+    return _sha(sorted(f"{metric.name}={metric_version(metric)}" for metric in metrics))
+
+
+def without_metrics_of_calls(parts: Fingerprint) -> Fingerprint:
+    """Return the fingerprint that an experiment would have without metrics of calls."""
+    return replace(parts, metrics=parts.other_metrics or parts.metrics, other_metrics="")
 
 
 def metric_version(metric: Metric) -> str:

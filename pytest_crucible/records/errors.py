@@ -10,6 +10,7 @@
     |  +- Unanswered   a server answers others, and not this request        -> that sample is lost, and counts as tried
     |  +- Uncached     the reply is not in the cache, and no model may be called -> that sample is lost, the experiment fails
     |  +- Refused      every request would be refused                       -> the experiment stops
+    +- NotStored       stored replies lack what a new metric needs              -> they are not used
     +- StoreError      the run store cannot be opened                        -> experiments fail at their setup, other tests run
     |                  ... or not be read or written during the run          -> sampling stops
 
@@ -100,6 +101,10 @@ class UnsuitableMetric(SpecError):
 
 class StoreError(CrucibleError):
     """The run store cannot be opened, read or written."""
+
+
+class NotStored(CrucibleError):
+    """The calls by which a stored reply would be scored are not in the run store."""
 
 
 class UnknownSetting(SpecError):

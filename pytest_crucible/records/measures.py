@@ -114,6 +114,8 @@ class MetricFacts:
     """The relevant difference is a share of a ratio: 0.1 was written as "10 %"."""
     reach: float | None = None
     """The largest change of one sample between two arms, repeats averaged, that is possible; None: that of the bounds."""
+    of_calls: bool = field(default=False, compare=False)
+    """Its value follows from the calls of the reply alone, so that stored replies are scored by their stored calls."""
     judge_requests: int = field(default=0, compare=False)
     """Requests to the judge for each reply, without repeated ones. 0 in runs from before it was stored, too."""
 

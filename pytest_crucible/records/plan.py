@@ -104,6 +104,8 @@ class Fingerprint:
     sampling: str
     reasoning: str = ""
     """The setting `crucible_reasoning`; empty if no metric is applied, and in runs from before there was one."""
+    other_metrics: str = ""
+    """The hash of the metrics without those of calls, which score stored replies too; empty where there are none of calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

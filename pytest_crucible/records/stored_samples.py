@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.outcomes import STOP, Unit
-from pytest_crucible.records.usage import JUDGE
+from pytest_crucible.records.usage import JUDGE, ROLE
 
 OutcomeState = Literal["answered", "failed", "lost", "skipped"]
 
@@ -71,6 +71,11 @@ class StoredCall:
     def is_judge(self) -> bool:
         """True for a request of a metric to the judge."""
         return self.member.startswith(JUDGE)
+
+    @property
+    def is_role(self) -> bool:
+        """True for a call of another model in a role."""
+        return self.member.startswith(ROLE)
 
     messages: Any
     """The prompt as it was sent: a text, a list of messages, or token ids."""

@@ -32,6 +32,8 @@ class Turn:
     """Empty where nothing is said of it: the only call, without parameters of its own."""
     blocks: tuple[Block, ...]
     is_judge: bool = False
+    is_role: bool = False
+    """Whether another model was called than the arm."""
 
 
 def conversation_turns(conversation: Conversation, sample_input: Any) -> Iterator[Turn]:
@@ -39,38 +41,39 @@ def conversation_turns(conversation: Conversation, sample_input: Any) -> Iterato
     if not conversation.calls:
         reply = (Block("message", "input", sample_input), Block("reply", "reply", conversation.reply))
         yield Turn("(the messages of this reply were not recorded; this is the sample's input)", reply)
-    before: list[Any] = []
-    replied: StoredCall | None = None
+    last: dict[str, StoredCall] = {}
     several = max((call.call for call in conversation.calls if not call.is_judge), default=0) > 1
     for call in conversation.calls:
         heading, messages = "", []
         if call.is_judge:
             heading, messages = f"{call.member}{_about(call)}", _sent(call)
-        elif not call.member:
-            sent = _sent(call)
-            if several or call.parameters or call.paid_by is not None:
-                heading = f"call {call.call}{_about(call)}"
-            messages = _new_messages(sent, before, replied)
-            # What is not recorded is not repeated either.
-            before, replied = (sent, call) if call.is_recorded else ([], None)
+        elif call.is_role or not call.member:
+            if several or call.parameters or call.is_role or call.paid_by is not None:
+                heading = f"call {call.call}{', ' if call.is_role else ''}{call.member}{_about(call)}"
+            messages = _new_messages(_sent(call), last.get(call.member))
+            last[call.member] = call
         blocks = (*(block for message in messages for block in _message(message)), *_reply(call))
-        yield Turn(heading, blocks, call.is_judge)
+        yield Turn(heading, blocks, call.is_judge, call.is_role)
 
 
-def _new_messages(sent: list[Any], before: list[Any], replied: StoredCall | None) -> list[Any]:
-    """Return the messages that the call before has not sent, and that do not repeat its reply.
+def _new_messages(sent: list[Any], last: StoredCall | None) -> list[Any]:
+    """Return the messages that the last call of the same model has not sent, and that do not repeat its reply.
 
-    Tools that are not those of the reply are shown: it may be of a format before 13, which did not store them.
+    What is not recorded is not repeated either. Tools that are not those of the reply are shown: it may be of a format before 13,
+    which did not store them.
     """
+    if last is None or not last.is_recorded:
+        return sent
+    before = _sent(last)
     if sent[: len(before)] != before:
         return sent
     new = sent[len(before) :]
-    if not before or replied is None or replied.text is None or not new or new[0].get("role") != "assistant":
+    if not before or last.text is None or not new or new[0].get("role") != "assistant":
         return new
-    if (new[0].get("content") or "") != replied.text:
+    if (new[0].get("content") or "") != last.text:
         return new
     called = new[0].get(TOOL_CALLS)
-    is_repeated = not called or _are_same_tools(called, replied.tool_calls)
+    is_repeated = not called or _are_same_tools(called, last.tool_calls)
     return new[1:] if is_repeated else [{"role": "assistant", TOOL_CALLS: called}, *new[1:]]
 
 
@@ -152,7 +155,7 @@ def _functions(calls: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _reply(call: StoredCall) -> Iterator[Block]:
-    name = "assistant" if call.is_judge or not call.member else call.member
+    name = "assistant" if call.is_judge or call.is_role or not call.member else call.member
     if not call.is_recorded and call.text is None:
         yield Block("reply", "reply", NOT_RECORDED)
     elif call.text is None:

@@ -5,11 +5,10 @@ Units go to the engine, outcomes to the metrics, observations to the store, coun
 
 from __future__ import annotations
 
-import asyncio
 import concurrent.futures
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,16 +16,15 @@ from pytest_crucible.adapters.open_backend import check_all_replayed
 from pytest_crucible.adapters.opened_arm import collect_backends
 from pytest_crucible.backends.circuit_breaker import note_earlier_answers
 from pytest_crucible.backends.limiting.history import explain_load
-from pytest_crucible.metrics.models.scorers import scorer_reports, set_current_reply
+from pytest_crucible.metrics.models.scorers import scorer_reports
 from pytest_crucible.plan.arms import ListedUnits, OpenUnits
 from pytest_crucible.quick_dataclass import dataclass
-from pytest_crucible.records import Lost, Observation, Outcome, Reply, Sample, Unit
+from pytest_crucible.records import Lost, Observation, Outcome, Unit
 from pytest_crucible.records.errors import CrucibleError, StoreError, UnsuitableMetric
-from pytest_crucible.report.printable import AN_ID, printable
+from pytest_crucible.report.printable import printable
 from pytest_crucible.sample.engine import MOST_OPEN, Progress, Watch, run_units
 from pytest_crucible.sample.garbage import collecting_seldom
-from pytest_crucible.sample.loop import BackgroundLoop, DaemonThreads
-from pytest_crucible.score import Scored, score_outcome
+from pytest_crucible.sample.loop import DaemonThreads
 from pytest_crucible.session.call import Call, ScoredUnits
 from pytest_crucible.session.events import experiment_span, with_sample_spans
 from pytest_crucible.session.experiment import CrucibleWarning, Experiment, ExperimentRun, SentRound, StoredResult
@@ -184,6 +182,8 @@ class ExperimentItems:
         entered = ExperimentEntry(resources.store, state.settings, state.run).enter(
             experiment, is_first=run.is_first, answered=run.answered
         )
+        if entered.lines:
+            state.messages.lines += entered.lines
         stored_calls = open_stored_calls(
             resources.store,
             state.run,
@@ -350,6 +350,9 @@ class ExperimentItems:
         return Looks(rule, plan, samples, stored.arms, stored.known_kinds, stored.variants, twins)
 
     def _run_single_sample(self, item: pytest.Function, experiment: Experiment, sample_id: str) -> None:
+        # Imported here: sessions of experiments have no single sample.
+        from pytest_crucible.session.single_sample import run_single_sample
+
         state = self._state
         position = experiment.position(sample_id)
         if position is None:
@@ -384,56 +387,3 @@ def observation_hook(config: pytest.Config) -> Callable[..., None] | None:
     """Return the hook to call with each observation; None if no plugin implements it."""
     hook = config.hook.pytest_crucible_observed
     return partial(hook, config=config) if hook.get_hookimpls() else None
-
-
-def run_single_sample(item: pytest.Function, experiment: Experiment, position: int, loop: BackgroundLoop) -> list[str]:
-    """Run one sample of the candidate in the main thread, where a debugger works; return the requests, the reply and the scores.
-
-    Raises the test's own exception.
-    """
-    call = Call(item, experiment, loop, DaemonThreads(1))
-    outcome = Outcome(Unit(position, 0, 0, 0))
-    bound = call.bind(outcome)
-    sample = experiment.dataset.samples[position]
-
-    def score_returned(returned: Any) -> Coroutine[Any, Any, Scored]:
-        if isinstance(returned, Reply):
-            outcome.reply = returned
-        elif returned is not None:
-            outcome.reply = Reply(text=str(returned), value=returned)
-        set_current_reply(experiment.plan.nodeid, sample.id, outcome.unit.repeat)
-        return score_outcome(
-            outcome,
-            experiment.metrics,
-            sample,
-            passed=False,
-            reasoning=experiment.reasoning,
-            further=experiment.further_scores,
-        )
-
-    async def call_and_score() -> Scored:
-        return await score_returned(await bound(**bound.arguments))
-
-    try:
-        if experiment.is_async:
-            scored = asyncio.run(call_and_score())
-        else:
-            scored = loop.submit(score_returned(bound(**bound.arguments))).result()
-    finally:
-        loop.submit(bound.unit.close()).result()
-    return list(_lines(sample, outcome.reply, *scored))
-
-
-def _lines(
-    sample: Sample, reply: Reply | None, observations: Sequence[Observation], lost: Sequence[Lost]
-) -> Iterator[str]:
-    yield f"sample   {printable(sample.id, AN_ID)}"
-    yield f"input    {sample.input}"
-    yield f"expected {sample.expected}"
-    if reply is not None:
-        yield f"reply    {reply.text}"
-    for observation in observations:
-        reason = f" ({observation.reason})" if observation.reason else ""
-        yield f"{observation.metric} = {observation.value}{reason}"
-    for loss in lost:
-        yield f"{loss.metric} lost: {loss.detail}"

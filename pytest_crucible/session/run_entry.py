@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from pytest_crucible.plan.fingerprint import differences
+from pytest_crucible.plan.fingerprint import differences, without_metrics_of_calls
 from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Arm, ArmOutcomes, Plan, Sample
-from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.errors import NotStored, SpecError
 from pytest_crucible.records.files import git_commit
 from pytest_crucible.records.plan import ANSWERED_BY
 from pytest_crucible.records.settings import Settings
@@ -24,7 +24,13 @@ from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.decisions import find_member
 from pytest_crucible.store.experiments import StoredExperiment, load_experiment
 from pytest_crucible.store.history import add_tag, check_tag
-from pytest_crucible.store.reused_outcomes import copy_outcomes, count_answers, find_arm
+from pytest_crucible.store.reused_outcomes import (
+    NewScores,
+    copy_outcomes,
+    count_answers,
+    find_arm,
+    was_reasoning_scored,
+)
 from pytest_crucible.store.runs import RunStore
 
 
@@ -73,6 +79,8 @@ class EnteredExperiment:
     """The store's keys of the arms, by arm and prompt."""
     done: list[set[tuple[int, int]]]
     """By arm, the (position, place) of the units with stored replies."""
+    lines: Sequence[str] = ()
+    """What the user should know of stored replies."""
 
 
 @dataclass(frozen=True)
@@ -84,26 +92,29 @@ class ExperimentEntry:
     run: str
 
     def enter(self, experiment: Experiment, *, is_first: bool = True, answered: int = 0) -> EnteredExperiment:
-        """Enter an experiment, or a later run of it; the first `answered` arms have had their requests in this session."""
+        """Enter an experiment, or a later run of it; the first `answered` arms have had their requests in this session.
+
+        Raises SpecError for a stored run that cannot be scored.
+        """
         if not is_first:
             return self._enter_again(experiment)
         plan = experiment.plan
         key = self.store.add_experiment(self.run, plan, experiment.dataset.samples, experiment.variants)
-        arms, done = [], []
+        arms, done, lines = [], [], list[str]()
         for number, draws in enumerate(experiment.draws):
             keys = self._add_arms(key, plan, number)
             done.append(
                 {
                     (position, draws.place(variant, repeat))
                     for variant, target in enumerate(keys)
-                    for position, repeat in self._reuse_stored(plan, number, variant, target)
+                    for position, repeat in self._reuse_stored(experiment, number, variant, target, lines)
                 }
             )
             arms.append(keys)
         # Not copied from another run: this one has their rows already.
         if answered:
             done[:answered] = stored_units(load_experiment(self.store, key))[:answered]
-        return EnteredExperiment(key, arms, done)
+        return EnteredExperiment(key, arms, done, list(dict.fromkeys(lines)))
 
     def _enter_again(self, experiment: Experiment) -> EnteredExperiment:
         """Return the keys of an experiment that has begun, and the units that its earlier runs answered or lost."""
@@ -127,16 +138,54 @@ class ExperimentEntry:
             experiment, place, plan.arms[number].name, fingerprint, variant=variant, original=original
         )
 
-    def _reuse_stored(self, plan: Plan, number: int, variant: int, target: int) -> set[tuple[int, int]]:
-        """Copy the stored replies that an arm may use."""
+    def _reuse_stored(
+        self, experiment: Experiment, number: int, variant: int, target: int, lines: list[str]
+    ) -> set[tuple[int, int]]:
+        """Copy the stored replies that an arm may use, scored by their calls with new metrics; add to `lines` why not."""
+        plan = experiment.plan
         source = find_stored_replies(self.store, self.settings, plan, number, variant, run=self.run)
         if source is None:
+            return set()
+        try:
+            scores = self._score_calls(experiment, source[0])
+        except NotStored as error:
+            lines.append(_explain_unscored(plan, number, source[1], error))
             return set()
         draws, tried = plan.draws(number), self.settings.resume
         texts = self.settings.trace == "on"
         return copy_outcomes(
-            self.store, source[0], target, source_run=source[1], draws=draws, tried=tried, with_texts=texts
+            self.store,
+            source[0],
+            target,
+            source_run=source[1],
+            draws=draws,
+            tried=tried,
+            with_texts=texts,
+            scores=scores,
         )
+
+    def _score_calls(self, experiment: Experiment, source: int) -> NewScores | None:
+        """Return the values of metrics of calls that a stored arm was not scored with; None without any. Raises NotStored."""
+        if not _has_metrics_of_calls(experiment.plan):
+            return None
+        # Imported here: most suites have none.
+        from pytest_crucible.session.stored_scores import score_stored
+
+        return score_stored(self.store, experiment, source)
+
+
+def _explain_unscored(plan: Plan, number: int, run: str, error: NotStored) -> str:
+    """Return why the stored replies of an arm are not used. Raises SpecError for a stored run, which cannot be sent again."""
+    arm = plan.arms[number]
+    if arm.stored_run is not None:
+        raise SpecError(
+            f"--compare={arm.name} cannot be compared with: metrics changed since run {run}, and the new ones cannot be "
+            f"computed from what is stored: {error}; measure the baseline again with --compare=ADAPTER"
+        )
+    return (
+        f"{plan.nodeid.rpartition('::')[2]}: {arm.name}: stored replies of run {run} are not used, because the metrics that it "
+        f"did not have cannot be computed from what is stored: {error}"
+    )
 
 
 def with_stored_runs(plan: Plan, store: Callable[[], RunStore]) -> Plan:
@@ -152,13 +201,20 @@ def with_stored_runs(plan: Plan, store: Callable[[], RunStore]) -> Plan:
 
 def _with_run(arm: Arm, plan: Plan, store: RunStore) -> Arm:
     """Return the arm with the id of its stored run, and with the facts that the run recorded."""
-    _, run, stored = store.stored_candidate(arm.stored_run or "", plan.nodeid)
-    changed = differences(plan.fingerprint, stored.fingerprint)
+    key, run, stored = store.stored_candidate(arm.stored_run or "", plan.nodeid)
+    changed, why = differences(plan.fingerprint, stored.fingerprint), ""
+    if changed == ["metrics"] and _has_metrics_of_calls(plan):
+        from pytest_crucible.store.stored_units import load_stored_arm, missing_calls
+
+        # Metrics of calls score stored replies, too, where their calls are known.
+        rest = differences(*map(without_metrics_of_calls, (plan.fingerprint, stored.fingerprint)))
+        why = "" if rest else missing_calls(store, load_stored_arm(store, key))
+        changed = changed if why else rest
     changed += ["prompts"] if plan.prompts != stored.prompts else []
     if changed:
         raise SpecError(
-            f"--compare={arm.name} cannot be compared with: {' and '.join(changed)} changed since run {run}; "
-            "measure the baseline again with --compare=ADAPTER"
+            f"--compare={arm.name} cannot be compared with: {' and '.join(changed)} changed since run {run}"
+            f"{why and f', and {why}'}; measure the baseline again with --compare=ADAPTER"
         )
     candidate = stored.candidate
     return replace(
@@ -194,8 +250,7 @@ def find_stored_replies(
     A baseline may, unless --crucible-fresh; with --crucible-resume every arm may. The winner of a sweep has answered the samples
     that chose it.
     """
-    arm, fingerprint = plan.arms[number], arm_fingerprint(plan, number, variant)
-    source = None
+    arm, source = plan.arms[number], None
     twin = plan.draws(number).twin(variant)
     helper = ANSWERED_BY.of(plan)
     if run and not number and helper and not twin:
@@ -207,10 +262,36 @@ def find_stored_replies(
     if arm.stored_run is not None:
         source = store.stored_candidate(arm.stored_run, plan.nodeid, variant)[:2]
     elif settings.resume:
-        source = find_arm(store, fingerprint, run=run, latest=True)
+        source = _find_equal_arm(store, plan, number, variant, run=run, latest=True)
     if source is None and arm.role == "baseline" and not settings.calls_again:
-        source = find_arm(store, fingerprint, run=run)
+        source = _find_equal_arm(store, plan, number, variant, run=run)
     return source
+
+
+def _find_equal_arm(
+    store: RunStore, plan: Plan, number: int, variant: int, *, run: str, latest: bool = False
+) -> tuple[int, str] | None:
+    """Return key and run of an arm with the same fingerprint, or one that differs in metrics of calls alone."""
+    source = find_arm(store, arm_fingerprint(plan, number, variant), run=run, latest=latest)
+    if source is not None or not _has_metrics_of_calls(plan):
+        return source
+    from pytest_crucible.store.stored_units import arms_of_test
+
+    fingerprint = _fingerprint_without_calls(plan, number, variant)
+    for arm in arms_of_test(store, plan.nodeid, plan.arms[number].name, variant, run=run, latest=latest):
+        if _fingerprint_without_calls(arm.plan, arm.number, variant) == fingerprint and not was_reasoning_scored(
+            store, arm.key
+        ):
+            return arm.key, arm.source or arm.run
+    return None
+
+
+def _has_metrics_of_calls(plan: Plan) -> bool:
+    return any(facts.of_calls for facts in plan.metrics)
+
+
+def _fingerprint_without_calls(plan: Plan, number: int, variant: int) -> str:
+    return arm_fingerprint(replace(plan, fingerprint=without_metrics_of_calls(plan.fingerprint)), number, variant)
 
 
 def reuse_lines(store: Callable[[], RunStore], settings: Settings, plan: Plan) -> Iterator[str]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
-from pytest_crucible.records import CachedReplies, Draws, ReusedReplies, SentAgain
+from pytest_crucible.quick_dataclass import dataclass
+from pytest_crucible.records import CachedReplies, Draws, Observation, ReusedReplies, SentAgain
 from pytest_crucible.records.reasoning import reasoning_length
 from pytest_crucible.records.serialize import from_plain, to_plain
 from pytest_crucible.store import schema
 from pytest_crucible.store.database import Connection
 from pytest_crucible.store.decisions import add_decision, load_decisions, set_decision
+from pytest_crucible.store.row_batch import observation_row
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.table import Table
 from pytest_crucible.store.texts import stored_text
@@ -34,10 +37,10 @@ def find_arm(
         ORDER BY {"" if latest else "experiments.finished DESC,"} arms.id DESC LIMIT 1
     """
     row = store.first(query, fingerprint=fingerprint, run=run, before=before)
-    return None if row is None or _was_reasoning_scored(store, row[0]) else row
+    return None if row is None or was_reasoning_scored(store, row[0]) else row
 
 
-def _was_reasoning_scored(store: RunStore, arm: int) -> bool:
+def was_reasoning_scored(store: RunStore, arm: int) -> bool:
     """Return whether reasoning in some reply of an arm was scored with the answer, because its form was not known then."""
     query = f"""
         SELECT {stored_text("replies")} FROM replies JOIN calls
@@ -54,6 +57,16 @@ def earlier_arm(store: RunStore, experiment: int, number: int, *, run: str) -> t
     return find_arm(store, fingerprint, run=run, before=experiment) if fingerprint else None
 
 
+@dataclass(frozen=True)
+class NewScores:
+    """Values of metrics that a copied arm was not scored with."""
+
+    replaced: frozenset[str]
+    """Metrics whose stored values are not copied."""
+    observations: Sequence[Observation]
+    """Of units of the source."""
+
+
 def copy_outcomes(
     store: RunStore,
     source: int,
@@ -63,12 +76,13 @@ def copy_outcomes(
     draws: Draws,
     tried: bool = False,
     with_texts: bool = True,
+    scores: NewScores | None = None,
 ) -> set[tuple[int, int]]:
     """Copy an arm's outcomes to a new arm, so that every run is complete by itself. Return the (position, repeat) copied.
 
     `draws` are the replies of the new arm: a repeat is copied to the same number in the same training and round. Lost units
     are not copied: they are requested again. With `tried`, those of a complete experiment that a server never answered are
-    copied, too: they would hang for ever. `with_texts` is False where calls are stored without texts.
+    copied, too: they would hang for ever. `with_texts` is False where calls are stored without texts. `scores` are added.
     """
     from pytest_crucible.store.part_moves import restored_arm
 
@@ -76,9 +90,14 @@ def copy_outcomes(
     with store.begin() as connection, restored_arm(connection, source):
         numbers = _copied_repeats(connection, source, draws)
         tried = tried and _is_complete(connection, source)
+        is_new = connection.scalar("SELECT COUNT(*) FROM replies WHERE arm = :target", target=target) == 0
         for table in (schema.replies, schema.observations, schema.lost):
             with connection.changing(table, "arm = :arm", arm=target):
-                _copy(connection, table, source, target, numbers, tried=tried)
+                _copy(
+                    connection, table, source, target, numbers, tried=tried, replaced=scores.replaced if scores else ()
+                )
+        if scores is not None and is_new:
+            _add_scores(connection, scores, target, numbers, store.hide)
         with connection.changing(schema.calls, "arm = :arm", arm=target):
             _copy_calls(connection, source, target, numbers, with_texts=with_texts)
         for table in schema.unit_tables().values() if with_texts else ():
@@ -203,18 +222,34 @@ def _repeat_places(connection: Connection, arm: int) -> dict[int, tuple[int, ...
 
 
 def _copy(
-    connection: Connection, table: Table, source: int, target: int, numbers: Mapping[int, int], *, tried: bool
+    connection: Connection,
+    table: Table,
+    source: int,
+    target: int,
+    numbers: Mapping[int, int],
+    *,
+    tried: bool,
+    replaced: Collection[str] = (),
 ) -> None:
-    """Copy the rows of an arm, except calls, unless its copy has some."""
+    """Copy the rows of an arm, except calls and those of `replaced` metrics, unless its copy has some."""
     others = ", ".join(name for name in table.names if name not in ("arm", "epoch"))
     lost = "metric <> '' OR reason = 'unanswered'" if tried else "metric <> ''"
     statement = f"""
         INSERT INTO {table.name} (arm, epoch, {others})
         SELECT :target, {_renumber_sql(numbers)}, {others} FROM {table.name}
         WHERE arm = :source AND epoch IN (:repeats) {f"AND ({lost})" if table is schema.lost else ""}
+        {"AND metric NOT IN (:replaced)" if replaced and table is not schema.replies else ""}
         AND NOT EXISTS (SELECT 1 FROM {table.name} WHERE arm = :target)
     """
-    connection.execute(statement, source=source, target=target, repeats=list(numbers))
+    connection.execute(statement, source=source, target=target, repeats=list(numbers), replaced=list(replaced))
+
+
+def _add_scores(
+    connection: Connection, scores: NewScores, target: int, numbers: Mapping[int, int], hide: Callable[[str], str]
+) -> None:
+    units = ((each, each.unit) for each in scores.observations if each.unit.repeat in numbers)
+    moved = [replace(each, unit=unit._replace(repeat=numbers[unit.repeat])) for each, unit in units]
+    connection.insert(schema.observations, [observation_row(each, target, hide) for each in moved])
 
 
 _TEXTS = ("text", "reasoning", "reasoning_id")

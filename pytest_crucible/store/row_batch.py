@@ -101,7 +101,7 @@ class OutcomeRows:
         if not outcome.lost:
             rows[schema.replies].append(_reply_row(outcome, arm, self._hide))
         for observation in observations:
-            rows[schema.observations].append(_observation_row(observation, arm, self._hide))
+            rows[schema.observations].append(observation_row(observation, arm, self._hide))
         for value in lost:
             rows[schema.lost].append(_lost_row(value, arm, self._hide))
         # Its messages refer to the sample.
@@ -141,7 +141,8 @@ def _reply_row(outcome: Outcome, arm: int, hide: Callable[[str], str]) -> Row:
     }
 
 
-def _observation_row(observation: Observation, arm: int, hide: Callable[[str], str]) -> Row:
+def observation_row(observation: Observation, arm: int, hide: Callable[[str], str]) -> Row:
+    """Return the redacted row of a value."""
     is_label = isinstance(observation.value, str)
     return {
         "arm": arm,

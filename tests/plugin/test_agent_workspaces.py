@@ -383,3 +383,28 @@ def test_workers_have_workspaces_of_their_own(suite):
     suite.run_n2("--crucible-adapter=scripted").assert_outcomes(passed=1)
 
     assert scores(suite, "rows") == [1.0] * 3
+
+
+def test_a_single_sample_has_its_workspace(suite):
+    suite.script(
+        "from pytest_crucible import Reply\ndef answer(request):\n    return Reply(text='done')\nbase = answer"
+    )
+    suite.test(
+        """
+        import pytest
+        from pytest_crucible import agents
+
+        def fill(workspace, sample):
+            (workspace / "state.txt").write_text("open")
+
+        @pytest.mark.crucible([{"id": "q1", "input": "close"}], metrics=[agents.file_equals("state.txt", "open, closed")])
+        @pytest.mark.environment(setup=fill)
+        def test_state(sample, endpoint, workspace):
+            (workspace / "state.txt").write_text((workspace / "state.txt").read_text() + ", closed")
+            return "done"
+        """
+    )
+
+    result = suite.run("--crucible-adapter=scripted", "--crucible-sample=q1")
+
+    result.stdout.fnmatch_lines(["reply    done", "state.txt_equals = True"])

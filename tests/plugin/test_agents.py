@@ -8,6 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from dashboard import dashboard_client
 
 SCRIPT = """
     import json
@@ -210,6 +211,29 @@ return ask(endpoint.role("coder"), sample.input)
     assert {name: values(document, name) for name in expected} == expected
     calls = document["experiments"][0]["sections"]["agents"]["calls"]
     assert [(row["role"], row["calls"]) for row in calls] == [("", 6), ("planner", 6)]
+    agent.command("show", "latest", "--sample", "q3").stdout.fnmatch_lines(
+        ["  call 1, role:planner", "  user *3 + 1", "  assistant *plan for 3 + 1", "  call 2*", "  user *3 + 1"]
+    )
+
+
+@pytest.mark.uses("view")
+def test_the_page_of_a_sample_has_the_prompt_of_the_arm_and_that_of_a_role(agent):
+    agent.write_agent(
+        lines("plan = ask(endpoint.role('planner'), 'Plan!')\nask(endpoint, sample.input)\nassert 0, 'lost'")
+    )
+    add_roles(agent)
+    agent.run("--crucible-adapter=scripted")
+
+    with dashboard_client(".crucible/crucible.db") as client:
+        page = client.get("/runs/latest/samples/1/3").text
+
+    prompt, replies = page.split(">Replies<", 1)
+    assert "3 + 1" in prompt
+    assert "Plan!" not in prompt
+    assert (
+        replies.index("call 1, role:planner") < replies.index("Plan!") < replies.index("call 2") < replies.index(">4<")
+    )
+    assert "scored: nothing was returned" in replies
 
 
 def test_an_unknown_role_ends_the_experiment_with_the_nearest_name(agent):
@@ -505,12 +529,42 @@ def test_the_tools_of_the_last_reply_are_shown_traced_and_exported(stopping, wor
     assert scored["content"] == "c1"
 
 
-def test_the_cache_and_a_reused_arm_give_tools_back(stopping):
-    first = stopping.json("--crucible-adapter=scripted")
-    cached = stopping.json("--crucible-adapter=scripted", "--crucible-reuse=off")
-    reused = stopping.json("--crucible-adapter=scripted")
+# Scripted models are not cached.
+CACHED = """
+    import scripts
 
-    assert [values(each, "add_called") for each in (first, cached, reused)] == [1.0] * 3
+    class Model:
+        identity, simulated = "a model", False
+
+        async def generate(self, request):
+            return scripts.answer(request)
+
+    def pytest_crucible_backend(adapter):
+        return Model() if adapter.backend == "model" else None
+"""
+
+
+@pytest.mark.parametrize(
+    ("option", "sentence"),
+    [
+        ("--crucible-cache=only", "*v2: 6 of 6 replies from the reply cache*"),
+        ("--crucible-resume", "*v2: 6 of 6 replies reused from run*"),
+    ],
+    ids=["cached", "resumed"],
+)
+def test_the_cache_and_a_reused_arm_give_tools_back(stopping, option, sentence):
+    stopping.pytester.makeconftest(CACHED)
+    stopping.adapters({"v2": {"backend": "model"}})
+    first = stopping.json("--crucible-adapter=v2")
+    (stopping.path / "run.json").unlink()
+    results = []
+
+    again = stopping.json(
+        "--crucible-adapter=v2", option, run=lambda *arguments: results.append(stopping.run(*arguments))
+    )
+
+    results[0].stdout.fnmatch_lines([sentence])
+    assert [values(each, "add_called") for each in (first, again)] == [1.0, 1.0]
     stopping.command("show", "latest", "--sample", "q3").stdout.fnmatch_lines(['*tool call  add({"sum": "3 + 1"})'])
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
@@ -24,13 +24,18 @@ from pytest_crucible.metrics.definition import Metric, NotApplicable, metric
 from pytest_crucible.metrics.models.scorers import current_reply
 from pytest_crucible.metrics.text import start_clock
 from pytest_crucible.records import JUDGE, ModelCall, Reply, Sample
-from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.errors import NotStored, SpecError
 from pytest_crucible.records.usage import ROLE
 
 Order = Literal["strict", "any order", "subset"]
 Tool: TypeAlias = "tuple[str, Any]"
 """The name of a tool and its arguments: a JSON value, or the text itself if it is no JSON."""
-_NOT_KNOWN = NotApplicable("trajectories are scored while a session samples")
+_NOT_KNOWN = NotApplicable("no session has recorded the calls of this reply")
+
+
+def _of_calls(*tables: str) -> Callable[[Metric], Metric]:
+    """Return what declares that a metric follows from the calls of a reply, and from rows of these tables."""
+    return lambda scorer: replace(scorer, facts=replace(scorer.facts, of_calls=True), tables=tables)
 
 
 def _of_failures(scorer: Metric) -> Metric:
@@ -68,6 +73,7 @@ def _own_tools() -> list[Tool] | NotApplicable:
     return sent if isinstance(sent, NotApplicable) else read_tools(sent)
 
 
+@_of_calls()
 @_of_failures
 @metric(kind="count", direction="lower", version="1")
 def calls(reply: Reply, sample: Sample) -> int | NotApplicable:
@@ -76,6 +82,7 @@ def calls(reply: Reply, sample: Sample) -> int | NotApplicable:
     return sent if isinstance(sent, NotApplicable) else len(sent)
 
 
+@_of_calls(endpoint_calls.name)
 @_of_failures
 @metric(kind="count", direction="lower", version="1")
 def steps(reply: Reply, sample: Sample) -> int | NotApplicable:
@@ -86,6 +93,7 @@ def steps(reply: Reply, sample: Sample) -> int | NotApplicable:
     return len(sent) - sum(row["is_parallel"] and not row["role"] for row in rows)
 
 
+@_of_calls()
 @_of_failures
 @metric(kind="count", direction="lower", version="1")
 def tool_calls(reply: Reply, sample: Sample) -> int | NotApplicable:
@@ -94,6 +102,7 @@ def tool_calls(reply: Reply, sample: Sample) -> int | NotApplicable:
     return tools if isinstance(tools, NotApplicable) else len(tools)
 
 
+@_of_calls()
 @_of_failures
 @metric(kind="count", direction="lower", version="1")
 def repeated_calls(reply: Reply, sample: Sample) -> int | NotApplicable:
@@ -104,6 +113,7 @@ def repeated_calls(reply: Reply, sample: Sample) -> int | NotApplicable:
     return len(tools) - len({json.dumps(tool, sort_keys=True, default=repr) for tool in tools})
 
 
+@_of_calls(endpoint_calls.name)
 @metric(kind="positive", direction="lower", version="1")
 def tokens(reply: Reply, sample: Sample) -> int | NotApplicable:
     """The number of tokens read and written in all calls of the unit."""
@@ -111,16 +121,26 @@ def tokens(reply: Reply, sample: Sample) -> int | NotApplicable:
     sent = _unit_calls()
     if isinstance(sent, NotApplicable):
         return sent
-    numbers = [number for call in sent for number in _count_tokens(call.reply)]
+    replies = [call.reply for call in sent] if current_reply().stored is None else [_stored_totals(len(sent))]
+    numbers = [number for each in replies for number in _count_tokens(each)]
     if None in numbers:
         return NotApplicable("the tokens of a call are not known: its server does not count them, or it was cut off")
     return sum(number or 0 for number in numbers)
+
+
+def _stored_totals(sent: int) -> Reply | None:
+    """Return the stored reply, which has the tokens of all calls of a unit. Raises NotStored where it has not."""
+    rows = (current_reply().feature_rows or {}).get(endpoint_calls.name, ())
+    if sent != 1 and not rows:
+        raise NotStored("the tokens of several calls of a sampler are not stored with a reply")
+    return current_reply().stored
 
 
 def _count_tokens(reply: Reply | None) -> tuple[int | None, int | None]:
     return (None, None) if reply is None else (reply.input_tokens, reply.output_tokens)
 
 
+@_of_calls(endpoint_calls.name)
 @_of_failures
 @metric(kind="positive", direction="lower", version="1")
 def wall_s(reply: Reply, sample: Sample) -> float | NotApplicable:
@@ -134,6 +154,7 @@ def wall_s(reply: Reply, sample: Sample) -> float | NotApplicable:
 def role_calls(role: str) -> Metric:
     """Return a metric that counts the calls of a role, named `ROLE_calls`."""
 
+    @_of_calls()
     @_of_failures
     @metric(name=f"{role}_calls", kind="count", direction="lower", version="1")
     def count(reply: Reply, sample: Sample) -> int | NotApplicable:
@@ -146,6 +167,7 @@ def role_calls(role: str) -> Metric:
 def tool_called(name: str) -> Metric:
     """Return a metric that is true if the arm has called a tool, named `NAME_called`."""
 
+    @_of_calls()
     @_of_failures
     @metric(name=f"{name}_called", kind="binary", version="1")
     def was_called(reply: Reply, sample: Sample) -> bool | NotApplicable:
@@ -168,6 +190,7 @@ def tool_arguments_valid(
     validators = {tool: schema_validator(schema, f"{name} of {tool}")[0] for tool, schema in schemas.items()}
     digest = hashlib.sha256(json.dumps(schemas, sort_keys=True).encode()).hexdigest()[:16]
 
+    @_of_calls()
     @_of_failures
     @metric(name=name, kind="binary", version=f"2:{digest}", applies="reply")
     def valid(reply: Reply, sample: Sample) -> bool | NotApplicable:
@@ -192,6 +215,7 @@ def tool_order(names: Sequence[str], *, mode: Order = "strict", name: str = "too
     if mode not in ("strict", "any order", "subset"):
         raise SpecError(f"tool_order has mode={mode!r}: write 'strict', 'any order' or 'subset'")
 
+    @_of_calls()
     @_of_failures
     @metric(name=name, kind="binary", version=f"1:{mode}:{json.dumps(expected)}")
     def is_in_order(reply: Reply, sample: Sample) -> bool | NotApplicable:

@@ -76,6 +76,8 @@ class ScoredReply(NamedTuple):
     """The arm that has replied; empty where the requests are not stored."""
     member: str = ""
     """The member of an ensemble whose reply is scored; empty for the ensemble's own, and other arms'."""
+    stored: Reply | None = None
+    """The reply, where it was read from the run store: its calls have tools and no numbers of tokens."""
 
 
 _CURRENT: ContextVar[ScoredReply] = ContextVar("crucible_scored", default=ScoredReply())  # noqa: B039 - it is immutable

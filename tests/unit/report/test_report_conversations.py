@@ -94,3 +94,43 @@ def test_a_conversation_that_begins_again_with_another_question_is_shown_whole()
     other = {"role": "user", "content": "Another one?"}
 
     assert turns(([QUESTION], "2"), ([other], "Yes."))[1] == [("user", "Another one?"), ("assistant", "Yes.")]
+
+
+def test_calls_of_a_role_have_their_own_prompts_and_stand_between_those_of_the_arm():
+    facts: dict[str, Any] = {
+        "request": 1,
+        "parameters": None,
+        "reasoning": "",
+        "think": 0,
+        "error": "",
+        "paid_by": None,
+    }
+    plan = [{"role": "user", "content": "Plan!"}]
+    sent = [
+        ("role:planner", plan, "1. Add."),
+        ("", [QUESTION], "Let me see."),
+        (
+            "role:planner",
+            [*plan, {"role": "assistant", "content": "1. Add."}, {"role": "user", "content": "On!"}],
+            "2.",
+        ),
+        ("", [QUESTION, {"role": "assistant", "content": "Let me see."}, {"role": "user", "content": "Well?"}], "2"),
+    ]
+    calls = tuple(
+        StoredCall(call=number, member=member, messages=messages, text=text, **facts)
+        for number, (member, messages, text) in enumerate(sent, start=1)
+    )
+    conversation = Conversation(
+        unit=Unit(0, 0, 0, 0), arm="v2", state="answered", detail="", reply="2", calls=calls, scores={}
+    )
+
+    headed_blocks = [
+        (turn.heading, [block.value for block in turn.blocks]) for turn in conversation_turns(conversation, "")
+    ]
+
+    assert headed_blocks == [
+        ("call 1, role:planner", ["Plan!", "1. Add."]),
+        ("call 2", ["What is 1 + 1?", "Let me see."]),
+        ("call 3, role:planner", ["On!", "2."]),
+        ("call 4", ["Well?", "2"]),
+    ]

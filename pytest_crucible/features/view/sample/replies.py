@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -185,14 +186,16 @@ class SampleReplies:
         return tuple(conversation_turns(conversation, self.input_of(self.twin_of(conversation))))
 
     def _arm(self, conversation: Conversation, shared: tuple[Block, ...]) -> ArmReply:
-        unit, (first, *others) = conversation.unit, self._turns(conversation)
+        unit, turns = conversation.unit, list(self._turns(conversation))
         facts = load_reply_facts(self.store, self.key, self.plan, unit.arm, self.twin_of(conversation), self.position)
+        first = _first_of_arm(turns)
+        turns[first] = replace(turns[first], blocks=turns[first].blocks[len(shared) :])
         return ArmReply(
             key=self.key_of(conversation),
             conversation=conversation,
             facts=facts[unit.repeat],
             parameters=self.plan.arms[unit.arm].parameters,
-            turns=(Turn(first.heading, first.blocks[len(shared) :]), *others),
+            turns=tuple(turns),
         )
 
     def texts(self) -> dict[str, str]:
@@ -219,9 +222,14 @@ class SampleReplies:
         return next((compared_reply(c) for c in self.conversations if self.key_of(c) == key), None)
 
 
+def _first_of_arm(turns: Sequence[Turn]) -> int:
+    """Return the place of the first call of the arm itself: a role may have been called before."""
+    return next((place for place, turn in enumerate(turns) if not turn.is_role), 0)
+
+
 def _first_messages(turns: Sequence[Turn]) -> tuple[Block, ...]:
     blocks: list[Block] = []
-    for block in turns[0].blocks:
+    for block in turns[_first_of_arm(turns)].blocks:
         if block.kind != "message":
             break
         blocks.append(block)
