@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
 import pytest
-from other_user import OTHER, run_as_other_user
+from other_user import OTHER, OTHER_USER, run_as_other_user
 
 pytestmark = pytest.mark.uses("provenance", "slices")
 
@@ -33,6 +34,9 @@ def closed_store(suite, tmp_path):
     shutil.copytree(folder, suite.path / "open")
     (folder / "runs.db").chmod(0o444)
     folder.chmod(0o555)
+    if not os.geteuid():
+        # A store that is to be written has to be one's own.
+        os.chown(folder / "runs.db", OTHER_USER, OTHER_USER)
     yield folder
     folder.chmod(0o755)
 
