@@ -147,7 +147,10 @@ def read_table(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     guess = f"{source.path.name}: these columns are taken as metrics: {', '.join(metrics)}"
     results = arms or list(_arms(units, weights))
     notes = [] if is_long or "metrics" in columns else [guess]
-    if metrics and "metadata" not in columns and len({each.task for each in results}) > 1:
+    samples = {(task, sample) for task, _, sample, _ in units}
+    # Over all tasks, an id that two of them have would be one sample.
+    is_one = len({sample for _, sample in samples}) == len(samples)
+    if metrics and is_one and "metadata" not in columns and len({task for task, _ in samples}) > 1:
         notes.extend(_overall_hint(source.path.name, role["task"], metrics[0]))
     return ParsedFile(version="", results=results, notes=tuple(notes))
 
