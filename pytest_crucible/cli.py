@@ -141,12 +141,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return program.main(words, prog_name="crucible", standalone_mode=False) or HELD
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
-    except click.Abort:
+    # Also while plugins are loaded, before click takes Ctrl-C for an abort.
+    except (click.Abort, KeyboardInterrupt):
         return _print_error(f"{name}: interrupted", INTERRUPTED)
     except click.ClickException as error:
         return _print_error(f"{name}: {_sentence(error.format_message())}", USAGE)
     except (CrucibleError, ValueError, NotEnoughData) as error:
-        return _print_error(f"{name}: {error}", USAGE)
+        # The option of a session that the commands have under a shorter name.
+        sentence = str(error).replace("--crucible-store", "--store")
+        return _print_error(f"{name}: {sentence}", USAGE)
     # Standard output may go to a full disk; commands report errors of the files that they write.
     except OSError as error:
         return _print_error(

@@ -14,7 +14,7 @@ import pytest
 
 from pytest_crucible.records.files import file_lock
 
-_UNPRIVILEGED = 65534
+OTHER_USER = 65534
 OTHER = pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can be two users of one machine"
 )
@@ -26,7 +26,7 @@ def run_as_other_user(code: str, folder: Path, imports: str = "") -> str:
     `imports` is code that root runs before.
     """
     # It imports as root, because the other user may not be able to read this interpreter's libraries.
-    become = f"os.setgroups([]); os.setgid({_UNPRIVILEGED}); os.setuid({_UNPRIVILEGED})"
+    become = f"os.setgroups([]); os.setgid({OTHER_USER}); os.setuid({OTHER_USER})"
     program = (
         f"import os, sys; sys.path[:] = {sys.path!r}; import pytest_crucible.store.opening\n{imports}\n{become}\n{code}"
     )

@@ -160,7 +160,7 @@ def _runs(
     alpha: float | None,
     arms_differ_in: tuple[str, ...],
 ) -> Compared:
-    with existing_store(store) as opened:
+    with existing_store(store, reader="crucible compare") as opened:
         claims = (contrasts, directions)
         question = make_question(opened, candidate, baseline, claims, alpha=alpha, arms_differ_in=arms_differ_in)
         return decide_named(opened, question, pair_named(opened, question))

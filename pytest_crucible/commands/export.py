@@ -118,7 +118,7 @@ def _export_results(
     from pytest_crucible.runs.exported_results import load_results
 
     write: WriteResults = partial(load_object(WRITERS[what]), **own)
-    with existing_store(store) as opened:
+    with existing_store(store, reader="crucible export") as opened:
         run = opened.find_run(*runs)
         written = list(write(load_results(opened, run), output))
     _check_places(written)
@@ -147,7 +147,7 @@ def _export_table(runs: tuple[str, ...], store: str, output: Path | None, what: 
         raise SpecError(f"--what {what} needs -o FILE: name a file that ends in .{', .'.join(TABLE_FORMATS)}")
     # Checked before the store is opened: an unknown format needs no table.
     find_writer(output.suffix.removeprefix("."))
-    with existing_store(store) as opened:
+    with existing_store(store, reader="crucible export") as opened:
         run = opened.find_run(*runs)
         table = TABLES[what] if what in TABLES else load_object(EXPORTS[what])
         rows = write_file(table(opened, run), output)

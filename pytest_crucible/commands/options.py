@@ -27,6 +27,18 @@ if TYPE_CHECKING:
 class WithPages(click.Command):
     """A command whose help also has the options that show a page."""
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments. An option of a page that was not asked for is an error that names the page."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            name = ctx.command_path.partition(" ")[2]
+            owners = [option for option, page in pages_of(name).items() if _has_option(page, error.option_name)]
+            if not owners:
+                raise
+            sentence = f"{error.option_name} is an option of `crucible {name} {' and '.join(owners)}`: add {' or '.join(owners)}"
+            raise click.UsageError(sentence, ctx) from None
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options of the command, and those that show a page with options of its own."""
         super().format_options(ctx, formatter)
@@ -40,6 +52,30 @@ class WithPages(click.Command):
         if options:
             with formatter.section("Pages, each with a --help of its own"):
                 formatter.write_dl([record for record in options if record])
+
+
+class Page(click.Command):
+    """A page of a command. An option of the command that the page lacks is an error that says so."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments."""
+        options = {arg.partition("=")[0] for arg in args}
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            name = ctx.command_path.partition(" ")[2]
+            pages = pages_of(name)
+            others = [name, *(page for option, page in pages.items() if option not in options)]
+            if not any(_has_option(other, error.option_name) for other in others):
+                raise
+            own = min(options & set(pages))
+            raise click.UsageError(
+                f"{error.option_name} and {own} are of different pages: leave one of them out", ctx
+            ) from None
+
+
+def _has_option(command: str, option: str) -> bool:
+    return any(option in param.opts for param in load_object(commands()[command]).params)
 
 
 # RUN is a run's id, or its beginning. Empty by default, which the run store resolves to the latest run.

@@ -39,7 +39,7 @@ from pytest_crucible.store.sent_calls import sent_text
 @json_option
 def list_all(store: str, tag: str, suite: str, adapter: str, limit: int, as_json: bool) -> None:
     """List the runs in the store, newest first: start, commit, arms, experiments, verdicts and tags."""
-    with existing_store(store) as opened:
+    with existing_store(store, reader="crucible runs") as opened:
         listed = list_runs(opened, tag=tag, suite=suite, adapter=adapter, limit=limit)
     print_result(_lines(listed), listed, as_json=as_json)
 

@@ -94,7 +94,9 @@ def show(run: str, store: str, verbose: int, sample: str | None, reasoning: bool
 
     RUN is a run's id, the beginning of one, `latest` or `tag:NAME`. Without RUN, the latest run is shown.
     """
-    with existing_store(store) as opened:
+    if reasoning and sample is None:
+        raise SpecError("--reasoning prints the reasoning of one sample, and none was named: add --sample ID")
+    with existing_store(store, reader="crucible show") as opened:
         run_id = opened.find_run(run)
         if sample is None:
             loaded = load_run(opened, run_id)
@@ -188,12 +190,13 @@ def write_reports(run: str, store: str, files: Sequence[str], as_json: bool) -> 
     # Checked first: analysing a large run takes a while, and would be in vain if no file can be written.
     for output in outputs:
         check_writable(output)
-    with existing_store(store) as opened:
+    with existing_store(store, reader="crucible report") as opened:
         stored = add_stored_facts(load_run(opened, opened.find_run(run), decide_again=True))
-    for output in outputs:
-        try:
-            write_report(output, stored)
-        except SpecError as error:
-            raise SpecError(f"report {str(output.path)!r} was not written: {error}") from error
+        # The store stays open: some formats read replies of it.
+        for output in outputs:
+            try:
+                write_report(output, stored)
+            except SpecError as error:
+                raise SpecError(f"report {str(output.path)!r} was not written: {error}") from error
     lines = [f"report of run {stored.id} written to {output.path}" for output in outputs]
     print_result(lines, {"run": stored.id, "files": [str(output.path) for output in outputs]}, as_json=as_json)

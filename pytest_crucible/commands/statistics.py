@@ -106,7 +106,7 @@ def _check_shares(spreads: Sequence[PairVariability], difference: float | None, 
 
 
 def _read_run(store: str, run: str) -> tuple[Sequence[PairVariability], Mapping[str, PerSample]]:
-    with existing_store(store) as opened:
+    with existing_store(store, reader="crucible plan") as opened:
         full = opened.find_run(run)
         spreads = [spread for inputs in stored_inputs(opened, full) for spread in pair_variabilities(inputs)]
         costs = {analysis.plan.nodeid: _per_sample(analysis) for analysis in load_run(opened, full).experiments}
@@ -179,7 +179,7 @@ def calibrate(run: str, store: str, replicates: int, alpha: float | None, seed: 
     Repeats of one arm are split between two arms; the answers of two arms are swapped. RUN is a run's id, or its beginning;
     by default the latest. Exits 1 when a comparison raises too many false alarms.
     """
-    with existing_store(store) as opened:
+    with existing_store(store, reader="crucible calibrate") as opened:
         run = opened.find_run(run)
         level = opened.run(run)["alpha"] if alpha is None else alpha
         experiments = {
@@ -253,7 +253,7 @@ def print_trend(metric: str, suite: str, adapter: str, last: int, alpha: float, 
 
     The intervals hold together, and all pairs of runs share alpha, so that the most unusual run may be picked afterwards.
     """
-    with existing_store(store) as opened:
+    with existing_store(store, reader="crucible trend") as opened:
         course = load_trend(opened, metric, suite=suite, adapter=adapter, last=last, alpha=alpha)
     print_result(_trend_lines(course), course.points, as_json=as_json)
 

@@ -139,7 +139,7 @@ def _first_line(text: Any) -> str:
 def _repeat(units: Mapping[Unit, Row], record: Record, key: tuple[str, str, str], metric: str) -> int:
     """Return the repeat of a record: its epoch, or else the first in which its metric has no value."""
     epoch = str((record.get("metadata") or {}).get("epoch") or "")
-    if epoch.isdigit() and int(epoch):
+    if epoch.isdecimal() and int(epoch):
         return int(epoch) - 1
     repeat = 0
     while (row := units.get((*key, repeat))) is not None and (

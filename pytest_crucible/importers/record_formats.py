@@ -205,7 +205,7 @@ def find(record: Any, path: str) -> Any:
     for key in path.split("."):
         if isinstance(record, Mapping):
             record = record.get(key)
-        elif isinstance(record, list) and key.lstrip("-").isdigit() and -len(record) <= int(key) < len(record):
+        elif isinstance(record, list) and key.lstrip("-").isdecimal() and -len(record) <= int(key) < len(record):
             record = record[int(key)]
         else:
             return None

@@ -145,11 +145,23 @@ def read_table(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     arms = table.pack_arms(rows, metrics, weights) if isinstance(rows, ParquetRows) and not is_long else None
     units = {} if arms else table.long(rows) if is_long else table.wide(rows, metrics)
     guess = f"{source.path.name}: these columns are taken as metrics: {', '.join(metrics)}"
-    return ParsedFile(
-        version="",
-        results=arms or list(_arms(units, weights)),
-        notes=() if is_long or "metrics" in columns else (guess,),
-    )
+    results = arms or list(_arms(units, weights))
+    notes = [] if is_long or "metrics" in columns else [guess]
+    samples = {(task, sample) for task, _, sample, _ in units}
+    # Over all tasks, an id that two of them have would be one sample.
+    is_one = len({sample for _, sample in samples}) == len(samples)
+    if metrics and is_one and "metadata" not in columns and len({task for task, _ in samples}) > 1:
+        notes.extend(_overall_hint(source.path.name, role["task"], metrics[0]))
+    return ParsedFile(version="", results=results, notes=tuple(notes))
+
+
+def _overall_hint(file: str, column: str, metric: str) -> Iterator[str]:
+    # Other names would need quotes inside the quotes of a shell.
+    if column.isidentifier() and metric.isidentifier():
+        yield (
+            f"{file}: each {column} is a test of its own; compare over all of them with --column metadata={column} "
+            f"--metric 'overall({metric} by {column}, macro)'"
+        )
 
 
 def _by_arm(

@@ -164,7 +164,7 @@ def _statistic(value: Value, what: str) -> tuple[Statistic, str]:
         if row.chances is not None and function.startswith(row.name):
             return row, function.removeprefix(row.name)
         percent = function.removeprefix(row.percent_prefix or function)
-        if percent and percent.replace(".", "", 1).isdigit() and percent[0] != ".":
+        if percent and percent.replace(".", "", 1).isdecimal() and percent[0] != ".":
             return row, percent
     if function == BY_SAMPLE:
         raise SpecError(f"{what} cannot be read: {BY_SAMPLE}(...) {_BY_SAMPLE_EXAMPLE}")

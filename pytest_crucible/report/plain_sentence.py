@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pytest_crucible.records import Analysis, Comparison, Run
+from pytest_crucible.records.views import experiment_names
 from pytest_crucible.report.printable import printable_cell
 from pytest_crucible.report.verdicts import difference_text, estimate_text
 from pytest_crucible.stats.interval import Interval
@@ -88,12 +89,14 @@ def _many_comparisons(run: Run, pairs: Sequence[Pair]) -> str:
 
 def _listed_amounts(pairs: Sequence[Pair]) -> str:
     """Return `match better by 45 points [6, 78], steps worse by 3.1 [0.2, 6.0] and 2 more`."""
+    names = experiment_names({analysis.plan.nodeid for analysis, _ in pairs})
     texts = []
     for analysis, pair in pairs[:MOST_AMOUNTS]:
         word = "better" if (pair.difference or 0.0) > 0 else "worse"
         is_ordered = pair.difference and _is_directed(analysis, pair)
         amount = "no difference" if not pair.difference else _amount(analysis, pair)
-        texts.append(f"{pair.contrast.expression} {f'{word} by ' if is_ordered else ''}{amount}")
+        task = f"{names[analysis.plan.nodeid]}: " if len(names) > 1 else ""
+        texts.append(f"{task}{pair.contrast.expression} {f'{word} by ' if is_ordered else ''}{amount}")
     more = len(pairs) - len(texts)
     return ", ".join(texts) + (f" and {more:,} more" if more else "")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,11 +21,18 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def existing_store(where: str) -> Iterator[RunStore]:
-    """Open an existing run store; opening a missing path would create an empty one. Raises SpecError."""
+def existing_store(where: str, *, reader: str = "") -> Iterator[RunStore]:
+    """Open an existing run store; opening a missing path would create an empty one. Raises SpecError and StoreError.
+
+    `reader` is a command that only reads, for messages. It can read a store that may not be written, such as an artifact of CI.
+    """
     # A database URL cannot be checked without connecting; opening it reports the error.
     if "://" not in where and not Path(where).is_file():
         raise SpecError(_describe_missing(Path(where)))
+    if reader and "://" not in where and not _is_writable(Path(where)):
+        with open_for_reading(where, reader) as store:
+            yield store
+        return
     # Imported here: every command has the option --store, and a database library takes long to load.
     from pytest_crucible.store.runs import RunStore
 
@@ -66,6 +74,11 @@ def store_of(run: Run) -> Iterator[RunStore]:
         return
     with contextlib.closing(RunStore(run.store)) as store:
         yield store
+
+
+def _is_writable(path: Path) -> bool:
+    # SQLite writes a log beside the file.
+    return os.access(path, os.W_OK) and os.access(path.absolute().parent, os.W_OK)
 
 
 def _describe_missing(where: Path) -> str:

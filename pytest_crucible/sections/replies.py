@@ -87,7 +87,7 @@ def _losses_notes(losses: Losses) -> Iterator[Note]:
             scores = {reason: count for reason, count in reasons.items() if reason in _OF_SCORES}
             units = {reason: count for reason, count in reasons.items() if reason not in _OF_SCORES}
             parts = (_counts(units, unit, "lost"), _counts(scores, "score", "lost"))
-            details = [f"first: {message}" for message in losses.first[arm].values()]
+            details = [f"first: {message}" for message in dict.fromkeys(losses.first[arm].values())]
             if "unanswered" in reasons:
                 details.append("--crucible-resume does not send them again; a run without it does")
             yield Note(text=f"{arm}: {', '.join(part for part in parts if part)}", details=tuple(details))

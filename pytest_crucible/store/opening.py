@@ -175,7 +175,10 @@ def _explain_files(path: Path) -> Iterator[None]:
     except NotPrivateError as error:
         raise StoreError(f"run store {str(path)!r} cannot be made private: {error}") from error
     except OSError as error:
-        raise StoreError(f"run store {str(path)!r} cannot be created: {error}") from error
+        raise StoreError(
+            f"run store {str(path)!r} cannot be created: {error}: make its folder writable, or "
+            "name another store with --crucible-store"
+        ) from error
 
 
 def _sqlite_file(path: Path, busy_s: float) -> Database:

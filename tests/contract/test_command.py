@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sqlite3
 import subprocess
 import sys
 import tomllib
@@ -187,3 +189,43 @@ def test_a_shell_completes_commands_and_options(typed, offered):
     )  # fmt: skip
 
     assert process.stdout.split() == [f"plain,{offered}"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("show --reference f", "--reference is an option of `crucible show --by`: add --by"),
+        ("show --feature a:b", "--feature is an option of `crucible show --why-better`: add --why-better"),
+        (
+            "show latest --metric m",
+            "--metric is an option of `crucible show --by and --why-better`: add --by or --why-better",
+        ),
+        ("show --by sex --sample q1", "--sample and --by are of different pages: leave one of them out"),
+        (
+            "show --why-better --reference=f",
+            "--reference and --why-better are of different pages: leave one of them out",
+        ),
+        ("show --reasoning", "--reasoning prints the reasoning of one sample, and none was named: add --sample ID"),
+        ("show --by sex --nope", "no such option '--nope'. Did you mean '--store'?"),
+    ],
+)
+def test_an_option_of_another_page_names_the_page(arguments, sentence, capsys):
+    assert (main(arguments.split()), capsys.readouterr().err) == (USAGE, f"crucible show: {sentence}\n")
+
+
+def test_ctrl_c_while_plugins_are_loaded_is_one_sentence(monkeypatch, capsys):
+    def press(words):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pytest_crucible.cli._command_words", press)
+
+    assert (main(["show"]), capsys.readouterr().err) == (INTERRUPTED, "crucible: interrupted\n")
+
+
+def test_commands_name_their_own_option_of_another_store(tmp_path, capsys):
+    with contextlib.closing(sqlite3.connect(tmp_path / "newer.db", isolation_level=None)) as connection:
+        connection.execute("CREATE TABLE store_format (version)")
+        connection.execute("INSERT INTO store_format VALUES (9999)")
+
+    assert main(["show", "--store", str(tmp_path / "newer.db")]) == USAGE
+    assert capsys.readouterr().err.endswith("upgrade pytest-crucible, or name another store with --store\n")

@@ -397,7 +397,7 @@ def test_a_shard_that_is_given_twice_counts_once(suite, three_shards, merge):
                 "crucible_stages": ["-o", "crucible_stages=smoke: 5, full"],
                 "--crucible-estimate": ["--crucible-estimate"],
                 "--crucible-sample": ["--crucible-sample=q01"],
-                "crucible_executor": ["--crucible-executor=ray"],
+                "--crucible-executor": ["--crucible-executor=ray"],
                 "--crucible-json": ["--crucible-json=run.json"],
                 "--crucible-report": ["--crucible-report=run.html"],
             }.items()
@@ -522,13 +522,20 @@ def test_a_file_that_would_execute_something_is_refused(suite, three_shards, mer
             b"hello",
             "run store 'bad.db' is not a run store (another kind of file, or corrupt): move it away, or name another one",
         ),
-        (b"", "bad.db has no runs yet: run pytest with an experiment first, or name a store with --store"),
+        (b"", "bad.db is empty: get the file from its job again"),
     ],
 )
 def test_a_file_that_is_no_store_is_refused(suite, three_shards, merge, content, sentence):
     (suite.path / "bad.db").write_bytes(content)
 
     refuse(merge, [*three_shards[:2], "bad.db"], sentence, suite)
+
+
+def test_a_file_that_was_cut_off_is_refused(suite, three_shards, merge):
+    whole = (suite.path / three_shards[1]).read_bytes()
+    (suite.path / three_shards[1]).write_bytes(whole[: len(whole) // 8])
+
+    refuse(merge, three_shards, "crucible-shard-2-of-3.db is corrupt: get the file from its job again", suite)
 
 
 def test_a_store_without_a_shard_and_a_missing_file_are_refused(suite, three_shards, merge):

@@ -63,7 +63,7 @@ def print_trace(
     _check_options(where, against, output)
     of = _Replies(sample, arm)
     layout = TextLayout(shutil.get_terminal_size().columns, is_whole)
-    with existing_store(store) as opened:
+    with existing_store(store, reader="crucible trace") as opened:
         run = opened.find_run(run)
         if against is not None:
             _print_differences(opened, run, opened.find_run(against), of, layout, as_json=as_json)

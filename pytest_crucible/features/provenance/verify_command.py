@@ -31,7 +31,7 @@ def verify(run: str, root: str, store: str, as_json: bool) -> int:
     Exits 1 and names the first row that is not. Rows that were removed with their seals are only seen with --root.
     """
     root = _check_root(root)
-    with existing_store(store) as opened:
+    with existing_store(store, reader="crucible verify") as opened:
         run = opened.find_run(run)
         result = verify_run(opened, run)
         if result is None:

@@ -66,7 +66,7 @@ def why(
         if value is not None
     }
     _check_arguments(run, subject, sample, starts)
-    with existing_store(store) as opened:
+    with existing_store(store, reader="crucible why") as opened:
         if starts:
             graph, lines = _find_dependents(opened, store, *starts.popitem())
         elif sample is not None:

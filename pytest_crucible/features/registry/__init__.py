@@ -6,7 +6,7 @@ import re
 
 from pytest_crucible.features.row import Feature
 
-VERSION_NAME = r"(?P<model>[\w.+-]+)@(?P<which>\d+|production|staged)"
+VERSION_NAME = r"(?P<model>[\w.+-]+)@(?P<which>[0-9]{1,9}|production|staged)"
 
 
 def is_version(name: str) -> bool:

@@ -42,7 +42,7 @@ def list_models(name: str, shows_log: bool, metric: str, store: str, as_json: bo
 
     --rank METRIC ranks them by the latest run of each; the ranks in brackets are those that remain possible.
     """
-    with existing_store(store) as opened:
+    with existing_store(store, reader="crucible models") as opened:
         # Shown although it is broken: `doctor` says which row.
         registry = load_registry(opened, check=False)
         if name:

@@ -36,7 +36,7 @@ def resolve_version(name: str, state: RegistryState, location: str) -> tuple[str
     if model not in state.models:
         others = suggest(model, state.models, always=_list_models(state))
         raise SpecError(f"{name!r} is not registered in {location!r}: {others}")
-    if which.isdigit():
+    if which.isdecimal():
         if (model, int(which)) not in state.statuses:
             raise SpecError(f"{model} has no version {int(which)}: it has 1 to {len(state.of(model))}")
         return model, int(which)

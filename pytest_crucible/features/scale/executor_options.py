@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from typing import Any
@@ -13,6 +14,9 @@ from pytest_crucible.records.errors import SpecError
 
 LOCAL, AUTO, SCHEME = "ray", "auto", "ray://"
 _KEYS = ("per_node", "concurrency")
+_PORT = re.compile(r"[0-9]{1,5}")
+_SIZE = re.compile(r"[1-9][0-9]{0,3}")
+"""From 1 to 9,999: Ray starts a process for each worker, and does not refuse a million of them."""
 MODE = "RAY_AUTH_MODE"
 """The environment variable that is `token` where a cluster of Ray requires its token."""
 
@@ -41,17 +45,22 @@ def parse_executor(text: str) -> ExecutorOptions:
     """
     address, _, query = text.partition("?")
     host, _, port = address.removeprefix(SCHEME).rpartition(":")
-    if not (address in (LOCAL, AUTO) or (address.startswith(SCHEME) and host and port.isdigit())):
+    if not (address in (LOCAL, AUTO) or (address.startswith(SCHEME) and host and _is_port(port))):
         raise SpecError(f"--crucible-executor={text}: expected ray, auto or ray://HOST:PORT, such as ray://gpu-1:10001")
     sizes: dict[str, int] = {}
     for name, value in parse_qsl(query, keep_blank_values=True):
-        if name not in _KEYS or not (value.isdigit() and int(value) > 0):
+        if name not in _KEYS or not _SIZE.fullmatch(value):
             raise SpecError(
-                f"--crucible-executor={text}: {name}={value} is not valid; expected whole numbers from 1, "
+                f"--crucible-executor={text}: {name}={value} is not valid; expected whole numbers from 1 to 9999, "
                 "as in ?per_node=1&concurrency=64"
             )
         sizes[name] = int(value)
     return ExecutorOptions(address, **sizes)
+
+
+def _is_port(text: str) -> bool:
+    # The form before the number: `int` refuses thousands of digits, and `isdigit` takes ² for one.
+    return _PORT.fullmatch(text) is not None and 0 < int(text) < 2**16
 
 
 def check_options(values: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:

@@ -23,7 +23,7 @@ def nodes(run: str, store: str, as_json: bool) -> None:
 
     RUN is a run's id, the beginning of one, `latest` or `tag:NAME`; without it, the latest run.
     """
-    with existing_store(store) as opened:
+    with existing_store(store, reader="crucible nodes") as opened:
         loaded = load_run(opened, opened.find_run(run))
     views = {analysis.plan.nodeid: view for analysis in loaded.experiments if (view := _view(analysis)) is not None}
     if not views:

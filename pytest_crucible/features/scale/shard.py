@@ -14,8 +14,8 @@ from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import SpecError
 
-# Bounded digits: Python refuses to convert texts of thousands of digits, with an error of its own.
-_SHARD = re.compile(r"(\d{1,5})/(\d{1,5})")
+_SHARD = re.compile(r"([0-9]+)/([0-9]+)")
+_MOST = 99_999
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -45,6 +45,9 @@ class Shard:
 def parse_shard(text: str) -> Shard:
     """Return the shard of an option's value, such as `3/8`. Raises SpecError."""
     match = _SHARD.fullmatch(text)
+    # Compared by digits: Python refuses to convert texts of thousands of them, with an error of its own.
+    if match and max(len(part) for part in match.groups()) > len(str(_MOST)):
+        raise SpecError(f"--crucible-shard={text:.40}: expected at most {_MOST} parts")
     of = int(match[2]) if match else 0
     if match is None or not of:
         raise SpecError(f"--crucible-shard={text}: expected a part such as 3/8")
@@ -74,7 +77,7 @@ _APART = {
     "until": "--crucible-until",
     "estimate": "--crucible-estimate",
     "sample": "--crucible-sample",
-    "executor": "crucible_executor",
+    "executor": "--crucible-executor",
     "json": "--crucible-json",
     "report": "--crucible-report",
 }

@@ -75,12 +75,16 @@ def read_shard(path: Path) -> ShardFile:
     """Return the latest run of a shard in a file. Raises SpecError and StoreError."""
     if not path.is_file():
         raise SpecError(f"{path} is not a file: name those that --crucible-shard wrote, such as crucible-shard-*.db")
+    if not path.stat().st_size:
+        raise SpecError(f"{path.name} is empty: get the file from its job again")
     try:
         with explain_errors(str(path)):
             _check_schema(path)
             with closing(RunStore(str(path), reader=READER)) as store:
                 return _read(path, store)
     except StoreError as error:
+        if "is corrupt" in str(error):
+            raise StoreError(f"{path.name} is corrupt: get the file from its job again") from error
         raise StoreError(str(error) if path.name in str(error) else f"{path.name}: {error}") from error
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise SpecError(f"{path.name} cannot be read ({error}): get the file from its job again") from error

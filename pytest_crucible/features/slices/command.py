@@ -12,7 +12,7 @@ import numpy as np
 
 from pytest_crucible.analyse.analysis import analyse, main_metric, metric_facts, score_table
 from pytest_crucible.analyse.slices import is_by_twin, stack_fields
-from pytest_crucible.commands.options import json_option, print_result, run_argument, store_option
+from pytest_crucible.commands.options import Page, json_option, print_result, run_argument, store_option
 from pytest_crucible.features.slices import decisions, fairness_section, search_section, section
 from pytest_crucible.features.slices.candidates import MOST_VALUES, features_of_values, has_scikit_learn
 from pytest_crucible.features.slices.fairness_section import NEEDED, ArmFairness
@@ -40,7 +40,7 @@ from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.samples import expected_values, has_metadata, metadata_values
 
 
-@click.command("show")
+@click.command("show", cls=Page)
 @run_argument
 @click.option(
     "--by",
@@ -66,7 +66,7 @@ def fairness(
     bounds that would decide a target. Changes from a baseline to the candidate are adjusted by Holm. Exits 0: a target decides.
     """
     fields = parse_by(by)
-    with existing_store(store) as opened:
+    with existing_store(store, reader="crucible show") as opened:
         run_id = opened.find_run(run)
         level = opened.run(run_id)["alpha"] if alpha is None else alpha
         experiments = load_fairness(opened, run_id, fields, metrics, reference, alpha=level)
@@ -125,7 +125,7 @@ def _document(experiment: ExperimentFairness) -> dict[str, Any]:
     }
 
 
-@click.command("show")
+@click.command("show", cls=Page)
 @run_argument
 @click.option("--why-better", is_flag=True, expose_value=False, help="Where the difference between two arms lies.")
 @click.option(
@@ -148,7 +148,7 @@ def explain(run: str, metric: str, features: Sequence[str], seed: int, store: st
     samples, lengths, numbers, code, topics, quartiles of numbers and pairs of these. p-values and intervals hold for all slices
     together, and change no verdict.
     """
-    with existing_store(store) as opened:
+    with existing_store(store, reader="crucible show") as opened:
         run_id = opened.find_run(run)
         explained = explain_run(opened, run_id, metric, features, seed=seed)
     lines = [f"run {run_id}", *(line for each in explained for line in _search_lines(each))]

@@ -316,3 +316,19 @@ def test_a_metric_of_one_task_is_not_lost_in_another(table):
 
     assert [(row.scores, set(row.lost)) for row in first.rows] == [({"match": 1}, set()), ({}, {"match"})]
     assert [(row.scores, set(row.lost)) for row in other.rows] == [({"length": 3}, set()), ({"length": 4}, set())]
+
+
+def test_a_table_of_several_tasks_says_how_to_compare_over_all_of_them(table):
+    text = "task,sample,arm,success\n" + "".join(
+        f"{task},{task}{k},a,1\n" for task in ("pick", "pour") for k in range(3)
+    )
+    hint = (
+        "results.csv: each task is a test of its own; compare over all of them with --column metadata=task "
+        "--metric 'overall(success by task, macro)'"
+    )
+
+    assert table(text).notes[-1] == hint
+    assert hint not in table(text, metadata="task").notes
+    # An id of two tasks would be one sample.
+    assert hint not in table(text.replace("pour0", "pick0")).notes
+    assert hint not in table("task,sample,arm,success\npick,0,a,1\n").notes

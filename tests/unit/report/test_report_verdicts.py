@@ -154,6 +154,14 @@ def test_several_comparisons_are_counted():
     )
 
 
+def test_comparisons_of_several_tasks_name_them():
+    pair = make_comparison(p=0.5)
+    tasks = [make_analysis(make_plan(nodeid=f"imported::{name}"), comparisons=(pair,)) for name in ("pick", "pour")]
+    sentence = plain_sentence(make_run(*tasks))
+
+    assert "(pick: exact better by 12 points [8, 16], pour: exact better by 12 points [8, 16])" in sentence
+
+
 def test_amounts_of_more_than_three_comparisons_are_counted():
     many = plain_sentence(run_of(*[make_comparison(p=0.5)] * 5, states=["met"] * 5))
 

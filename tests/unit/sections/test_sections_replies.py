@@ -21,6 +21,14 @@ def test_losses_are_counted_by_reason_and_the_never_asked_among_them():
     assert LOSSES.compute(inputs).lost == {"v2": {"error": 1, "scorer": 1, "not_run": 2}, "v1": {"not_run": 2}}
 
 
+def test_a_cause_of_several_losses_is_shown_once():
+    losses = LOSSES.compute(inputs_of(arm(a=["lost", True], b=["lost", True])))
+    [arm_name] = losses.first
+    losses = replace(losses, first={arm_name: {"error": "the same", "scorer": "the same", "grader": "another"}})
+
+    assert LOSSES.view(losses, ()).notes[0].details == ("first: the same", "first: another")
+
+
 def test_what_was_not_selected_is_said_to_be_deselected():
     inputs = inputs_of(arm(a=[True, True, True]), n=5, selected=3)
 

@@ -21,7 +21,12 @@ def test_an_executor_is_a_place_and_a_size(text, options):
 
 
 @pytest.mark.parametrize(
-    "text", ["rey", "ray://gpu-1", "ray://:10001", "ray?per_node=0", "ray?per_node=", "ray?cpus=2"]
+    "text",
+    [
+        *("rey", "ray://gpu-1", "ray://:10001", "ray://gpu-1:99999", "ray://gpu-1:0", "ray://gpu-1:²"),
+        *("ray?per_node=0", "ray?per_node=", "ray?cpus=2", "ray?per_node=²", "ray?per_node=1000000"),
+        f"ray?concurrency={'9' * 5000}",
+    ],
 )
 def test_other_values_are_refused_with_what_is_expected(text):
     with pytest.raises(SpecError, match=r"^--crucible-executor=.*expected"):

@@ -86,8 +86,10 @@ def test_shards_are_of_like_size():
         ("0/8", "--crucible-shard=0/8: expected 1/8 to 8/8"),
         *(
             (text, f"--crucible-shard={text}: expected a part such as 3/8")
-            for text in ("a/b", "3", "1/0", "-1/8", "9" * 5000)
+            for text in ("a/b", "3", "1/0", "-1/8", "9" * 5000, "1/²")
         ),
+        ("1/100000", "--crucible-shard=1/100000: expected at most 99999 parts"),
+        ("1/" + "9" * 5000, f"--crucible-shard=1/{'9' * 38}: expected at most 99999 parts"),
     ],
 )
 def test_a_part_that_cannot_be_is_refused(text, sentence):
