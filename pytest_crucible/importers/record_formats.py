@@ -199,8 +199,8 @@ def _formats() -> Mapping[str, Any]:
 def find(record: Any, path: str) -> Any:
     """Return the value at a path; None where there is none.
 
-    >>> find({"traces": [{"id": 3}]}, "traces.-1.id"), find({"traces": []}, "traces.0.id")
-    (3, None)
+    >>> find({"traces": [{"id": 3}]}, "traces.-1.id"), find({"traces": []}, "traces.0.id"), find({"traces": [3]}, "traces.²")
+    (3, None, None)
     """
     for key in path.split("."):
         if isinstance(record, Mapping):

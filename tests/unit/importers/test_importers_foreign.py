@@ -174,3 +174,13 @@ def test_a_metric_of_one_environment_is_not_lost_in_another(tmp_path):
     first, other = read(tmp_path / "traces.jsonl").results
     assert {name for row in first.rows for name in (*row.scores, *row.lost)} == {"reward", "right", "short", "length"}
     assert {name for row in other.rows for name in (*row.scores, *row.lost)} == {"reward", "right", "short", "width"}
+
+
+def test_an_epoch_that_is_no_number_is_not_read(tmp_path):
+    lines = [json.loads(line) for line in peer_file("eee-lm-eval-v1_samples.jsonl").splitlines()]
+    # A digit to `isdigit`, and to no number.
+    odd = [{**line, "metadata": {**line["metadata"], "epoch": "²"}} for line in lines]
+    path = tmp_path / "odd_samples.jsonl"
+    path.write_text("\n".join(map(json.dumps, odd)))
+
+    assert {row.repeat for row in read(path).results[0].rows} == {0}

@@ -213,6 +213,8 @@ SPELLINGS = "the statistics are " + ", ".join(row.spelling for row in STATISTICS
         ("p-5(latency) <= 2", "p-5", "did you mean 'p95'? "),
         ("quantile(latency) <= 2", "quantile", ""),
         ("p1.2.3(latency) <= 2", "p1.2.3", ""),
+        # A digit to `isdigit`, and to no number.
+        ("p9²(latency) <= 2", "p9²", "did you mean 'p95'? "),
     ],
 )
 def test_a_statistic_that_does_not_exist_is_refused_with_the_nearest_one(text, name, hint):

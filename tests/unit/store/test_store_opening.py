@@ -158,6 +158,7 @@ def test_a_file_is_in_the_way_of_its_directory(tmp_path):
     sentence = refusal(path)
     assert sentence.startswith(f"run store {str(path)!r} cannot be created: ")
     assert "File exists" in sentence
+    assert sentence.endswith("make its folder writable, or name another store with --crucible-store")
 
 
 def test_a_missing_directory_is_made_and_kept_out_of_commits(tmp_path):
