@@ -12,6 +12,7 @@ from answer_builders import arm, inputs_of
 
 from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.feature_rows import find_training_start
+from pytest_crucible.features.registry import is_version
 from pytest_crucible.features.registry import section as candidates
 from pytest_crucible.features.registry.records import LogEntry, StoredWeights, Version
 from pytest_crucible.features.registry.store import add_version, load_registry
@@ -41,6 +42,12 @@ def context_with(version: Version, root: Path) -> AdapterContext:
     entry = LogEntry(at="2026-11-01", action="register", model="claims", number=1, state="draft")
     assert add_version(store, load_registry(store), version, entry)
     return replace(context_in(root), store=lambda: store)
+
+
+@pytest.mark.parametrize("number", ["1" * 5000, "١", "²", "-1", ""])
+def test_only_a_number_that_a_version_may_have_names_one(number):
+    assert is_version("claims@1")
+    assert not is_version(f"claims@{number}")
 
 
 def test_local_weights_are_those_that_the_registry_keeps(tmp_path):
