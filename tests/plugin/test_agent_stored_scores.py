@@ -72,11 +72,14 @@ SUITE = """
         with ThreadPoolExecutor(2) as threads:
             list(threads.map(lambda text: chat(endpoint, sample.input, text, "further"), "ab"))
         assert sample.id not in {failing}
+        if sample.id in {skipped}:
+            pytest.skip("not a question for agents")
         return "done"
 """
 NAMES = {"calls", "steps", "tool_calls", "repeated_calls", "wall_s", "helper_calls", "find_called", "tool_order"}
 NAMES |= {"tool_arguments_valid"}
 ARMS = ("--crucible-adapter=v2", "--compare=v1")
+KEY = "key-0123456789abcdef0123456789abcdef"
 
 
 @pytest.fixture
@@ -85,7 +88,9 @@ def agents_suite(suite, monkeypatch):
     suite.script(SCRIPT)
     (suite.path / "crucible.toml").write_text(ADAPTERS, encoding="utf-8")
     suite.write_rows("questions.jsonl", [{"id": f"q{k}", "input": f"{k} + 1"} for k in range(5)])
-    suite.write = lambda more="agents.tokens,", failing="()": suite.test(SUITE.format(more=more, failing=failing))
+    suite.write = lambda more="agents.tokens,", **named: suite.test(
+        SUITE.format(more=more, **{"failing": (), "skipped": (), **named})
+    )
     suite.change = monkeypatch.setenv
     return suite
 
@@ -145,14 +150,14 @@ def test_on_postgresql_too(agents_suite, postgresql):
     check_new_values(postgresql, {*NAMES, "tokens"}, units=10)
 
 
-def test_failed_agents_and_a_resumed_run_are_scored_too(agents_suite):
-    agents_suite.write(more="", failing="('q1', 'q3')")
+def test_failed_agents_and_a_resumed_run_are_scored_too_and_skipped_ones_are_not(agents_suite):
+    agents_suite.write(more="", failing=("q1", "q3"), skipped=("q4",))
     run_agents(agents_suite)
 
     agents_suite.change("NEW", "1")
     assert run_agents(agents_suite, *ARMS, "--crucible-resume") == set()
 
-    check_new_values(".crucible/crucible.db", NAMES, units=10)
+    check_new_values(".crucible/crucible.db", NAMES, units=8)
 
 
 def test_a_stored_run_is_scored_and_changed_metrics_are_scored_again(agents_suite):
@@ -173,11 +178,15 @@ def test_a_stored_run_is_scored_and_changed_metrics_are_scored_again(agents_suit
         ("trace", "run {run} was recorded with --crucible-trace=off: its calls are unknown"),
         ("format", "run {run} has store format 12, and the tools that replies call are stored from 13 on"),
         ("tokens", "tokens of failed replies is not stored"),
+        ("key", "a key is hidden in the tools that a reply calls"),
     ],
-    ids=["trace", "format", "tokens"],
+    ids=["trace", "format", "tokens", "key"],
 )
 def test_what_is_not_stored_is_named_and_sent_again(agents_suite, change, why):
-    agents_suite.write(failing="('q1',)" if change == "tokens" else "()")
+    agents_suite.write(failing=("q1",) if change == "tokens" else ())
+    if change == "key":
+        agents_suite.change("OPENAI_API_KEY", KEY)
+        agents_suite.write_rows("questions.jsonl", [{"id": "q0", "input": f"is {KEY} a key?"}])
     run_agents(agents_suite, *ARMS, *(["--crucible-trace=off"] if change == "trace" else []))
     store = RunStore(".crucible/crucible.db")
     run = store.find_run("")
