@@ -54,6 +54,7 @@ SUITE = """
 
     METRICS = [live(each) for each in metrics_of_calls("add add")]
     METRICS += metrics_of_calls(os.environ.get("ORDER", "add add")) if os.environ.get("NEW") else []
+    METRICS += [replace(METRICS[0], facts=replace(METRICS[0].facts, name="further"))] if os.environ.get("FURTHER") else []
 
     def chat(address, *texts):
         messages = [{{"role": ("user", "assistant")[k % 2], "content": text}} for k, text in enumerate(texts)]
@@ -170,6 +171,15 @@ def test_a_stored_run_is_scored_and_changed_metrics_are_scored_again(agents_suit
 
     values = stored_values(".crucible/crucible.db", "run:latest")["tool_order"]
     assert {position for (position, _), (value, _) in values.items() if value} == {3}
+
+
+def test_agents_run_again_for_a_metric_that_does_not_follow_from_their_calls(agents_suite):
+    agents_suite.write()
+    run_agents(agents_suite)
+
+    agents_suite.change("NEW", "1")
+    agents_suite.change("FURTHER", "1")
+    assert run_agents(agents_suite) == {"v1", "v2"}
 
 
 @pytest.mark.parametrize(
