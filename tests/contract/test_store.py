@@ -43,7 +43,7 @@ from pytest_crucible.store.events import load_events
 from pytest_crucible.store.history import add_tag, list_runs
 from pytest_crucible.store.outcomes import load_outcomes, reply_texts
 from pytest_crucible.store.prune import clear, find_prunable, redact_again
-from pytest_crucible.store.reused_outcomes import cached_replies, copy_outcomes, find_arm, reused_replies
+from pytest_crucible.store.reused_outcomes import NewScores, cached_replies, copy_outcomes, find_arm, reused_replies
 from pytest_crucible.store.runs import RunStore, UnknownRunError
 from pytest_crucible.store.samples import group_names, samples
 from pytest_crucible.store.table import Table
@@ -536,6 +536,20 @@ def test_copying_twice_changes_nothing(store):
 
     assert copy_outcomes(store, source, target, source_run="run0", draws=Draws(repeats=2)) == first == {(0, 0)}
     assert reused_replies(store, experiment) == {"v2": ReusedReplies(run="run0", replies=1)}
+
+
+def test_new_scores_take_the_place_of_stored_ones_in_the_planned_repeats_and_once(store):
+    _, source = enter_experiment(store, "run0")
+    experiment, target = enter_experiment(store, "run1")
+
+    for places in ([(0, 0), (0, 1)], [(0, 0), (0, 1), (1, 0)]):
+        new = [Observation(Unit(position, 0, 0, repeat), "exact", 0.25) for position, repeat in places]
+        write(store, source, *(answer(*place) for place in places))
+        scores = NewScores(frozenset({"exact"}), new)
+        copy_outcomes(store, source, target, source_run="run0", draws=Draws(repeats=1), scores=scores)
+
+    stored = load_outcomes(store, experiment, 0).scores["exact"]
+    assert (list(stored.positions), list(stored.repeats), list(stored.values)) == ([0], [0], [0.25])
 
 
 def test_the_candidate_of_a_stored_run_is_found_by_the_beginning_of_its_id(store):
