@@ -57,8 +57,8 @@ for line in {lines!r}:
         print(status, output.getvalue().strip().splitlines()[-1])
 """
     # Once as root, for the imports: the other user may not be able to read this interpreter's libraries.
-    (reports / "root").mkdir()
-    as_root = code.replace(str(folder), str(folder.parent / "open")).replace(f"{reports}/", f"{reports}/root/")
+    (reports / "imports").mkdir()
+    as_root = code.replace(str(folder), str(folder.parent / "open")).replace(f"{reports}/", f"{reports}/imports/")
     return run_as_other_user(f"IS_SHOWN = True\n{code}", folder, f"IS_SHOWN = False\n{as_root}").splitlines()
 
 
