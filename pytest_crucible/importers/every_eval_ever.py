@@ -25,7 +25,7 @@ from pytest_crucible.records import MetricFacts, Reply
 # https://evalevalai.com, schema 0.3
 _SAMPLES = "_samples"
 _SCORE = "score"
-# Metadata of converters, and of our own export, that is no attribute of the sample.
+# Metadata that converters and our own export add: they do not belong to the sample.
 _OWN = frozenset({"epoch", "group", "lm_eval_metrics", "stop_reason"})
 Unit = tuple[str, str, str, int]
 
