@@ -217,6 +217,33 @@ def test_what_is_not_stored_is_named_and_sent_again(agents_suite, change, why):
     assert "measure the baseline again with --compare=ADAPTER" in text
 
 
+def test_tokens_of_several_calls_of_a_sampler_are_not_stored(agents_suite):
+    agents_suite.test("""
+        import os
+        from dataclasses import replace
+
+        import pytest
+        from pytest_crucible import agents
+
+        LIVE = replace(agents.calls, facts=replace(agents.calls.facts, name="live_calls", of_calls=False))
+
+        @pytest.mark.crucible("questions.jsonl", metrics=[LIVE, *([agents.tokens] if os.environ.get("NEW") else [])])
+        @pytest.mark.ab_compare("live_calls")
+        async def test_twice(sample, sampler):
+            await sampler.generate([{"role": "user", "content": "first"}])
+            return await sampler.generate([{"role": "user", "content": sample.input}])
+    """)
+    run_agents(agents_suite)
+
+    agents_suite.change("NEW", "1")
+    run_agents(agents_suite)
+
+    why = "the tokens of several calls of a sampler are not stored with a reply"
+    agents_suite.result.stdout.fnmatch_lines(
+        [f"test_twice: v1: stored replies of run * are not used, because *: {why}"]
+    )
+
+
 def test_a_single_sample_shows_its_trajectory(agents_suite):
     agents_suite.write()
     agents_suite.change("NEW", "1")

@@ -32,7 +32,7 @@ from pytest_crucible.store.runs import RunStore, newest_first
 
 READER = "crucible merge"
 LONGEST_VALUE = 64 << 20
-"""The most bytes of one value that are read. No reply is as long as 64 MiB."""
+"""The most bytes of one value that are read: a longer one is not a reply."""
 
 
 @dataclass(frozen=True)
