@@ -1,4 +1,4 @@
-"""The local Tinker server under many clients: a short reply beside long ones, 16 clients at once, one alone, memory.
+"""The local Tinker server under many clients: a short reply beside long ones and beside long prompts, 16 clients at once, memory.
 
 `python -m benchmarks.shared_server [CHECKOUT]` also runs the server of another checkout, by turns, and prints the ratios. Clients
 are threads that send completions; each server has the packaged model.
@@ -26,6 +26,9 @@ from benchmarks.suite import ROOT
 
 CLIENTS, TOKENS, ROUNDS = 16, 100, 9
 LONG = {"n": 64, "max_tokens": 400}
+# It has room for prompts of some 1,800 tokens.
+STAND_IN = "Qwen/Qwen3-8B"
+LONG_PROMPT = "The number is 7. " * 180
 BESIDE_S, FASTER, ALONE, MEMORY = 0.25, 3.0, 1.0, 1.1
 
 
@@ -85,7 +88,7 @@ class Server:
 def run_server(checkout: Path) -> Iterator[Server]:
     with tempfile.TemporaryDirectory() as folder:
         ready = Path(folder) / "ready.json"
-        command = [sys.executable, "-m", "pytest_crucible", "tinker", "server", "--directory", folder]
+        command = [sys.executable, "-m", "pytest_crucible", "tinker", "server", "--directory", folder, "--as", STAND_IN]
         environment = {**os.environ, "PYTHONPATH": str(checkout)}
         pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         process = subprocess.Popen([*command, "--ready-file", str(ready)], cwd=folder, env=environment, **pipes)
@@ -115,7 +118,7 @@ def measure(servers: Sequence[Server]) -> list[Mapping[str, float]]:
         for number, times in enumerate(zip(*rounds, strict=True)):
             found[number][name] = statistics.median(times)
     for server, of_server in zip(servers, found, strict=True):
-        of_server.update(_measure_beside(server), memory=server.memory_mib())
+        of_server.update(_measure_beside(server), prompts=_measure_beside_prompts(server), memory=server.memory_mib())
     return list(found)
 
 
@@ -128,6 +131,20 @@ def _measure_beside(server: Server) -> dict[str, float]:
         assert short > BESIDE_S or not long.done(), "the long replies have ended too early"
         long.result()
         return {"short": short, "long": time.perf_counter() - started}
+
+
+def _measure_beside_prompts(server: Server) -> float:
+    def read(number: int) -> float:
+        return server.complete(model=STAND_IN, max_tokens=1, prompt=f"{number} {LONG_PROMPT}")
+
+    with ThreadPoolExecutor(CLIENTS) as beside:
+        long = [beside.submit(read, number) for number in range(CLIENTS)]
+        time.sleep(0.5)
+        short = server.complete(model=STAND_IN, max_tokens=2, prompt="What is it?")
+        assert short > BESIDE_S or not all(future.done() for future in long), (
+            "the long prompts have been read too early"
+        )
+    return short
 
 
 def _at_once(server: Server, models: list[str]) -> float:
@@ -144,6 +161,7 @@ def figures(former: Path | None = None) -> list[Figure]:
     total = CLIENTS * TOKENS
     shown = [
         Figure(name="2 tokens beside 64 replies of 400", measured=ours["short"], unit="s", limit=BESIDE_S, digits=3),
+        Figure(name="- beside 16 prompts of 1,800", measured=ours["prompts"], unit="s", limit=BESIDE_S, digits=3),
         Figure(
             name=f"{CLIENTS} clients of {TOKENS} tokens, one model",
             measured=total / ours["one model"],
@@ -160,6 +178,7 @@ def figures(former: Path | None = None) -> list[Figure]:
 def _ratios(ours: Mapping[str, float], theirs: Mapping[str, float]) -> Iterator[Figure]:
     ratios = {name: ours[name] / theirs[name] for name in ours}
     yield Figure(name="time / former build: 2 tokens beside", measured=ratios["short"], unit="x", digits=3)
+    yield Figure(name="- beside 16 prompts", measured=ratios["prompts"], unit="x", digits=3)
     yield Figure(name="- 16 clients, one model", measured=ratios["one model"], unit="x", limit=1 / FASTER, digits=2)
     yield Figure(
         name="- 16 clients, an adapter each", measured=ratios["adapters"], unit="x", limit=1 / FASTER, digits=2

@@ -3,8 +3,8 @@
 Libraries round a matrix product differently for different sizes, and for different places within a matrix. So that a
 row does not depend on its neighbours, every product here is of one row (multiply_by_row), and attention goes over
 blocks of 64 positions of one head, the last one padded: sizes never depend on the batch. Rows of several adapters share the
-products with the base's matrices, and each adds those with its own factors. Prompts run one by one through `model.forward`, with
-merged matrices. Each row's token is chosen on its own, by inverting its cumulative distribution in the order of token ids, in
+products with the base's matrices, and each adds those with its own factors. Prompts are read before, one by one and with merged
+matrices (`reading`). Each row's token is chosen on its own, by inverting its cumulative distribution in the order of token ids, in
 double precision.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_crucible.local_model.config import Floats, Integers, Shape
-from pytest_crucible.local_model.model import Folded, Layer, forward, normalise, rotations
+from pytest_crucible.local_model.model import Folded, Layer, normalise, rotations
 from pytest_crucible.quick_dataclass import dataclass
 
 # Every row's attention runs in blocks of this size, so that sizes never depend on other rows.
@@ -52,20 +52,6 @@ def multiply_by_row(x: Floats, matrix: Floats) -> Floats:
     # Batched over rows: matmul then calls one vector product a row, whatever the number of rows.
     product: Floats = np.matmul(x[:, None, :], matrix)[:, 0]
     return product
-
-
-def prefill(weights: Decodable, shape: Shape, prompt: list[int]) -> Prefilled:
-    """Return a prompt's keys, values and next logits."""
-    trace = forward(weights.merged, shape, np.array([prompt], np.int64))
-    attended = [layer.attended for layer in trace.layers]
-    return Prefilled(
-        weights=weights,
-        keys=[layer.keys[0] for layer in attended],
-        values=[layer.values[0] for layer in attended],
-        last_keys=[layer.last_key[0] for layer in attended],
-        logits=multiply_by_row(trace.states[-1:], weights.merged.unembedding)[0],
-        length=len(prompt),
-    )
 
 
 class Decoder:

@@ -55,12 +55,8 @@ _BASE = 10_000.0
 
 @dataclass(slots=True)
 class AttentionTrace:
-    """Intermediate values for the backward pass: smearing's differences, rotated queries, keys and values, and weights by block.
+    """Intermediate values for the backward pass: smearing's differences, rotated queries, keys and values, and weights by block."""
 
-    `last_key` (rows, width), unsmeared and unrotated, is for decoding that continues from here.
-    """
-
-    last_key: Floats
     steps: Floats
     queries: Floats
     keys: Floats
@@ -89,7 +85,6 @@ def attend(qkv: Floats, smear: Floats, shape: Shape) -> AttentionTrace:
     """Return attention over fused queries, keys, values (rows, positions, 3 * width), which are overwritten."""
     rows, positions, width = qkv.shape[0], qkv.shape[1], shape.width
     keys = qkv[:, :, width : 2 * width]
-    last_key = keys[:, -1].copy()
     steps = keys[:, :-1] - keys[:, 1:]
     keys[:, 1:] += steps * smear
     # A view: multiplying complex numbers rotates the pairs of channels in place.
@@ -97,11 +92,9 @@ def attend(qkv: Floats, smear: Floats, shape: Shape) -> AttentionTrace:
     rotated *= rotations(shape, qkv.dtype)[:positions]
     heads = qkv.reshape(rows, positions, 3, shape.heads, shape.head).transpose(2, 0, 3, 1, 4)
     out = np.empty((rows, positions, shape.heads, shape.head), qkv.dtype)
-    attended = AttentionTrace(
-        last_key, steps, heads[0], heads[1], heads[2], [], [], out.reshape(rows * positions, width)
-    )
-    for start, end in _blocks(positions):
-        exponents, inverse = _block(heads[0][:, :, start:end], heads[1][:, :, :end], start)
+    attended = AttentionTrace(steps, heads[0], heads[1], heads[2], [], [], out.reshape(rows * positions, width))
+    for start, end in blocks_of(positions):
+        exponents, inverse = weigh_block(heads[0][:, :, start:end], heads[1][:, :, :end], start)
         mixed = exponents @ heads[2][:, :, :end]
         np.multiply(mixed, inverse, out=out[:, start:end].transpose(0, 2, 1, 3))
         attended.exponents.append(exponents)
@@ -122,7 +115,9 @@ def attend_backward(d_out: Floats, attended: AttentionTrace, smear: Floats, shap
     row_sums = np.einsum("bthd,bthd->bht", d_out.reshape(split), attended.out.reshape(split))[..., None]
     d_qkv = np.zeros((rows, positions, 3, shape.heads, shape.head), d_out.dtype)
     d_queries, d_keys, d_values = d_qkv.transpose(2, 0, 3, 1, 4)
-    for (start, end), exponents, inverse in zip(_blocks(positions), attended.exponents, attended.inverse, strict=True):
+    for (start, end), exponents, inverse in zip(
+        blocks_of(positions), attended.exponents, attended.inverse, strict=True
+    ):
         d_mixed = d_heads[:, :, start:end] * inverse
         d_scores = d_mixed @ values[:, :, :end].swapaxes(2, 3)
         d_scores -= row_sums[:, :, start:end] * inverse
@@ -146,14 +141,14 @@ def _backward_rotation(d_qkv: Floats, steps: Floats, smear: Floats, shape: Shape
     return d_smear
 
 
-def _blocks(positions: int) -> list[tuple[int, int]]:
+def blocks_of(positions: int) -> list[tuple[int, int]]:
     return [(start, min(start + _BLOCK, positions)) for start in range(0, positions, _BLOCK)]
 
 
-def _block(queries: Floats, keys: Floats, start: int) -> tuple[Floats, Floats]:
+def weigh_block(queries: Floats, keys: Floats, start: int) -> tuple[Floats, Floats]:
     """Return unnormalised softmax weights of a block of queries, and the reciprocals of their sums."""
-    scores = queries @ keys.swapaxes(2, 3)
-    scores[..., start:] += _future(queries.shape[2], scores.dtype)
+    scores = queries @ keys.swapaxes(-2, -1)
+    scores[..., start:] += _future(queries.shape[-2], scores.dtype)
     # Subtracting the maximum keeps exp from overflowing.
     scores -= scores.max(axis=-1, keepdims=True)
     np.exp(scores, out=scores)
@@ -258,18 +253,18 @@ def forward(folded: Folded, shape: Shape, tokens: Integers, places: Integers | N
         if places is not None and index == shape.layers - 1:
             # Indexing copies: the residual stays as it is.
             x, out = x[places], out[places]
-        layer_traces.append(_LayerTrace(before, scale, attended, _run_mlp(layer, x, out)))
+        layer_traces.append(_LayerTrace(before, scale, attended, run_mlp(layer, x, out)))
     return Trace(*normalise(x), places, layer_traces, residual)
 
 
 def states_elsewhere(folded: Folded, trace: Trace, places: Integers) -> Floats:
     """Return the last states at other places than those of a forward pass, (places, width)."""
     x = trace.residual[places]
-    _run_mlp(folded.layers[-1], x, trace.layers[-1].attended.out[places])
+    run_mlp(folded.layers[-1], x, trace.layers[-1].attended.out[places])
     return normalise(x)[0]
 
 
-def _run_mlp(layer: Layer, x: Floats, attended: Floats) -> _MlpTrace:
+def run_mlp(layer: Layer, x: Floats, attended: Floats) -> _MlpTrace:
     """Add the attention's output and the MLP to the residual stream, in place."""
     x += attended @ layer.out
     before, scale = normalise(x)

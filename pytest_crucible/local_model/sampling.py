@@ -31,11 +31,11 @@ from pytest_crucible.local_model.decoding import (
     choose,
     log_softmax,
     most_probable,
-    prefill,
 )
 from pytest_crucible.local_model.grammar import Constraint, Language
 from pytest_crucible.local_model.losses import NotFinite
 from pytest_crucible.local_model.model import Folded
+from pytest_crucible.local_model.reading import PromptReading
 from pytest_crucible.local_model.tokens import Tokenizer
 from pytest_crucible.quick_dataclass import dataclass
 
@@ -255,7 +255,7 @@ def request_replies(
     return [Reply(weights, tokens, params, number, seed, topk, limit, owner) for number in range(params.num_samples)]
 
 
-Submit: TypeAlias = Callable[[Callable[[], Prefilled]], "Future[Prefilled]"]
+Submit: TypeAlias = Callable[[PromptReading], "Future[Prefilled]"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,12 +276,12 @@ class Batch:
     def __init__(
         self, base: Folded, shape: Shape, tokenizer: Tokenizer, slots: int = SLOTS, submit: Submit | None = None
     ) -> None:
-        """Make an empty batch of at most so many rows. `submit` reads prompts beside; without it `fill` reads them."""
+        """Make an empty batch of at most so many rows. `submit` reads prompts beside; without it `fill` reads them whole."""
         self.shape, self.tokenizer, self.most = shape, tokenizer, slots
         self.decoder = Decoder(base, shape)
         self.rows: list[_Row] = []
         self._waiting: dict[Hashable, deque[Reply | _Paused]] = {}
-        self._reading: deque[tuple[Reply, Hashable, Future[Prefilled]]] = deque()
+        self._reading: list[tuple[Reply, Hashable, Future[Prefilled]]] = []
         self._submit = submit
         self._last_read: tuple[Reply, Future[Prefilled]] | None = None
         self._ended: list[Ended] = []
@@ -295,7 +295,7 @@ class Batch:
     @property
     def is_ready(self) -> bool:
         """True where a step would change something; false while all prompts are still read."""
-        is_read = bool(self._reading) and self._reading[0][2].done()
+        is_read = any(reading.done() for _, _, reading in self._reading)
         return bool(self.rows or self._ended or is_read or (self._waiting and not self._reading))
 
     def add(self, requests: Iterable[Reply], client: Hashable = None) -> None:
@@ -312,8 +312,10 @@ class Batch:
             if not self._make_room(self._waiting[client][0], counts[client]):
                 break
             self._start(client)
-        while self._reading and self._reading[0][2].done():
-            self._join(*self._reading.popleft())
+        # A short prompt may be read before longer ones that came first.
+        for read in [entry for entry in self._reading if entry[2].done()]:
+            self._reading.remove(read)
+            self._join(*read)
         return not self.is_empty
 
     def clear(self) -> list[Reply]:
@@ -419,7 +421,7 @@ class Batch:
 
     def _read(self, request: Reply) -> Future[Prefilled]:
         if self._last_read is None or not request.begins_as(self._last_read[0]):
-            reading = (self._submit or _call)(lambda: prefill(request.weights, self.shape, request.prompt))
+            reading = (self._submit or _read_whole)(PromptReading(request.weights, self.shape, request.prompt))
             self._last_read = request, reading
         return self._last_read[1]
 
@@ -512,13 +514,15 @@ def _resize(values: NDArray[ScalarT], size: int) -> NDArray[ScalarT]:
     return resized
 
 
-def _call(function: Callable[[], Prefilled]) -> Future[Prefilled]:
-    called: Future[Prefilled] = Future()
+def _read_whole(reading: PromptReading) -> Future[Prefilled]:
+    done: Future[Prefilled] = Future()
     try:
-        called.set_result(function())
+        while (row := reading.read_piece()) is None:
+            pass
+        done.set_result(row)
     except Exception as error:
-        called.set_exception(error)
-    return called
+        done.set_exception(error)
+    return done
 
 
 def _stream(request: Reply) -> np.random.Generator:

@@ -1,9 +1,8 @@
 """Sampling in a thread of its own: requests of all clients join at the next token, and leave at their last.
 
 Each base model has a batch, with rows of all adapters on it, and another one for long prompts, whose rows would slow down short
-ones. The batch that has had the least
-time is next, so that a short reply ends beside a neighbour's many long ones. Prompts are read in a thread beside: one after the
-other, and whole, since a matrix library rounds the products of a part differently.
+ones. The batch that has had the least time is next, so that a short reply ends beside a neighbour's many long ones. Prompts are
+read in a thread beside, a piece of each by turns, so that a short one does not wait for the long ones before it.
 """
 
 from __future__ import annotations
@@ -12,13 +11,14 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import field, replace
 from http import HTTPStatus
 
 from pytest_crucible.local_model.decoding import Prefilled
 from pytest_crucible.local_model.engine import Engine, Sampler
+from pytest_crucible.local_model.reading import PromptReading
 from pytest_crucible.local_model.sampling import Batch, Ended, Reply, Sampled, SamplingParams, request_replies
 from pytest_crucible.local_model.server.transport import Refusal
 from pytest_crucible.local_model.training import one_thread
@@ -138,16 +138,24 @@ class DecodingLoop:
             self._lanes[key] = _Lane(key, batch, used_s)
         return self._lanes[key]
 
-    def _read(self, function: Callable[[], Prefilled]) -> Future[Prefilled]:
+    def _read(self, reading: PromptReading) -> Future[Prefilled]:
         """Read a prompt in the thread beside, and wake this one at its end."""
+        done: Future[Prefilled] = Future()
+        done.add_done_callback(lambda _: self._wake())
+        self._reader.submit(self._read_piece, reading, done)
+        return done
 
-        def read() -> Prefilled:
+    def _read_piece(self, reading: PromptReading, done: Future[Prefilled]) -> None:
+        """Read the next piece of a prompt; what follows it waits behind the pieces of others."""
+        try:
             with one_thread():
-                return function()
-
-        reading = self._reader.submit(read)
-        reading.add_done_callback(lambda _: self._wake())
-        return reading
+                row = reading.read_piece()
+            if row is None:
+                self._reader.submit(self._read_piece, reading, done)
+            else:
+                done.set_result(row)
+        except Exception as error:
+            done.set_exception(error)
 
     def _wake(self) -> None:
         with self._changed:

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 from tiny_model import SHA256, SHAPE, TOKENIZER, adapted_sampler, tiny_engine, tiny_weights
 
-from pytest_crucible.local_model import sampling
+from pytest_crucible.local_model import reading, sampling
 from pytest_crucible.local_model.decoding import Decoder
 from pytest_crucible.local_model.engine import Engine, Sampler
 from pytest_crucible.local_model.grammar import Language, characters, repeat
@@ -87,6 +87,20 @@ async def test_a_short_reply_does_not_wait_for_a_neighbours_long_ones(decoding, 
 
     assert not long.done()
     await long
+
+
+async def test_a_short_prompt_is_read_between_the_pieces_of_long_ones(decoding, samplers, monkeypatch):
+    monkeypatch.setattr(reading, "PIECE", 1)
+    first = replace(ENDLESS, max_tokens=1)
+    asked = {"long": [*range(100)], "as long": [*range(1, 101)], "short": [3]}
+    ended: list[str] = []
+
+    answers = [decoding.ask(samplers[0], prompt, first, 0, name) for name, prompt in asked.items()]
+    for name, answer in zip(asked, answers, strict=True):
+        answer.add_done_callback(lambda _, name=name: ended.append(name))
+    await asyncio.gather(*answers)
+
+    assert ended[0] == "short"
 
 
 async def test_adapters_on_one_base_are_decoded_together(samplers):

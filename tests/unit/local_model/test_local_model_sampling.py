@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from tiny_model import SHA256, SHAPE, TOKENIZER, adapted_sampler, tiny_engine, tiny_weights
 
 from pytest_crucible.local_model import sampling
-from pytest_crucible.local_model.decoding import Narrowing, choose, log_softmax, most_probable, prefill
+from pytest_crucible.local_model.decoding import Narrowing, choose, log_softmax, most_probable
 from pytest_crucible.local_model.engine import Engine, Sampler
+from pytest_crucible.local_model.reading import PromptReading
 from pytest_crucible.local_model.sampling import Sampled, SamplingParams, Stops, sample
 
 RANDOM = np.random.default_rng(5)
@@ -134,7 +135,7 @@ def test_a_shorter_reply_is_the_beginning_of_a_longer_one(sampler, replies):
 
 def test_the_samples_of_a_prompt_differ_and_share_its_reading(sampler, replies, monkeypatch):
     read = []
-    monkeypatch.setattr(sampling, "prefill", lambda *values: read.append(values[2]) or prefill(*values))
+    monkeypatch.setattr(sampling, "PromptReading", lambda *values: read.append(values[2]) or PromptReading(*values))
     params = [SamplingParams(max_tokens=24, seed=11, stop=(), num_samples=4), ENDLESS]
 
     again = sampler.sample([PROMPTS[0], PROMPTS[1]], params)
