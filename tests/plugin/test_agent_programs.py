@@ -74,6 +74,7 @@ def test_a_plain_function_runs_programs_without_await(suite):
 def test_a_program_gets_none_of_the_hosts_keys_and_a_line_names_them(suite, monkeypatch):
     monkeypatch.setenv("MY_API_KEY", "sk-0123456789abcdef0123")
     monkeypatch.setenv("AWS_PROFILE", "work")
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "own")
     monkeypatch.setenv("OPENAI_ORGANIZATION", "org")
     monkeypatch.setenv("TEAM_LINE", "postgresql://me:s3cr3t-pass@host/db")
     monkeypatch.setenv("HARMLESS", "yes")
@@ -82,7 +83,8 @@ def test_a_program_gets_none_of_the_hosts_keys_and_a_line_names_them(suite, monk
     result = suite.run("--crucible-adapter=scripted")
 
     names = rows(suite, "agent_programs")[0]["output"]
-    for name in ("MY_API_KEY", "AWS_PROFILE", "OPENAI_ORGANIZATION", "TEAM_LINE"):
+    # A client that is given two keys of Anthropic's refuses both.
+    for name in ("MY_API_KEY", "AWS_PROFILE", "OPENAI_ORGANIZATION", "TEAM_LINE", "ANTHROPIC_AUTH_TOKEN"):
         assert name not in names
     for name in (
         "HARMLESS",

@@ -124,6 +124,25 @@ def test_every_call_goes_to_the_arm_is_stored_and_scored(agent):
     agent.command("show", "latest", "--sample", "q3").stdout.fnmatch_lines(["*call 1*", "*user *", "*call 2*"])
 
 
+@pytest.mark.parametrize(
+    ("path", "question", "tool"),
+    [
+        ("responses", "input", {"type": "web_search", "external_web_access": True}),
+        ("messages", "messages", {"type": "web_search_20260209", "name": "web_search"}),
+    ],
+)
+def test_a_tool_of_the_providers_servers_is_left_out_and_named(agent, path, question, tool):
+    sent = f"'model': 'm', 'max_tokens': 5, 'tools': [{tool}], '{question}': [{{'role': 'user', 'content': '1 + 1'}}]"
+    agent.write_agent(lines(f"return post(endpoint.base_url + '/{path}', {{{sent}}})"), "metrics=['calls']")
+
+    result = agent.run("--crucible-adapter=scripted")
+
+    result.stdout.fnmatch_lines(
+        [f"test_sums: arms were not offered {tool['type']}, which only a provider's servers run"]
+    )
+    assert values(agent.json("--crucible-adapter=scripted"), "calls") == 1.0
+
+
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("path", ["chat/completions", "responses", "messages"])
 def test_each_dialect_reaches_the_arm_whole_and_in_pieces(agent, path, stream):

@@ -101,12 +101,18 @@ def _open_server(config: pytest.Config, loop: BackgroundLoop) -> EndpointServer:
 def watch_loop(run: ExperimentRun) -> None:
     """End the run of a function that blocks the loop: its own requests could never be answered."""
     run.on_tick.append(_LoopWatch(run, run.item.config))
-    run.after.append(lambda: _show_late(run))
+    run.after.append(lambda: _show_notes(run))
 
 
-def _show_late(run: ExperimentRun) -> None:
-    """Show how many requests came after the end of their sample: of agents that went on, or that keep an old address."""
+def _show_notes(run: ExperimentRun) -> None:
+    """Show which tools arms did not get, and how many requests came late: of agents that went on, or that keep an old address."""
     server = run.item.config.stash.get(_SERVER, None)
+    if server is not None and server.left_out:
+        types = ", ".join(sorted(server.left_out))
+        show_line(
+            run.item.config, f"{run.item.name}: arms were not offered {types}, which only a provider's servers run"
+        )
+        server.left_out.clear()
     if server is not None and server.late:
         show_line(
             run.item.config,

@@ -45,7 +45,6 @@ def client_variables(served: Served, cache: Path) -> dict[str, str]:
         "OPENAI_API_KEY": served.api_key,
         "ANTHROPIC_BASE_URL": served.anthropic_base_url,
         "ANTHROPIC_API_KEY": served.api_key,
-        "ANTHROPIC_AUTH_TOKEN": served.api_key,
         # Its key holds no address: another arm's reply would be returned.
         "DSPY_CACHEDIR": str(cache),
         # A proxy of the host does not know this machine's endpoint.

@@ -61,6 +61,8 @@ class EndpointServer:
     _is_closed: bool = False
     late: int = 0
     """The number of requests for a unit that had ended, or never was."""
+    left_out: set[str] = field(default_factory=set)
+    """Types of tools that clients offered and arms did not get."""
 
     def open(self, loop: BackgroundLoop) -> None:
         """Listen from now on; requests are answered as soon as the loop runs. Raises OSError."""
@@ -110,7 +112,9 @@ class EndpointServer:
                 return await _embed(seat, path, request.object())
             if request.method != "POST" or path not in PATHS:
                 raise Refusal(f"{request.method} {path}: not served here; {SERVED}", HTTPStatus.NOT_FOUND)
-            return await _Call(seat, dialect, path, dialect.read(request.object())).answer()
+            client_request = dialect.read(request.object())
+            self.left_out.update(client_request.left_out)
+            return await _Call(seat, dialect, path, client_request).answer()
         except Refusal as refusal:
             return _error(dialect, refusal.sentence, refusal.status, refusal.code)
         except Ended as error:

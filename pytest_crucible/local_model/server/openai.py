@@ -44,6 +44,7 @@ from pytest_crucible.local_model.server.openai_responses import (
     read_request,
     write_response,
 )
+from pytest_crucible.local_model.server.openai_tools import list_tools, read_own_tools
 from pytest_crucible.local_model.server.openai_wire import DONE, write_error, write_event, write_message, write_usage
 from pytest_crucible.local_model.server.sampling import sample
 from pytest_crucible.local_model.server.state import Endpoints, Service
@@ -326,11 +327,12 @@ def _delta_choice(
 async def responses(service: Service, request: Request) -> Response:
     """Reply to a text, or to a conversation."""
     body = request.object()
-    chat = check_supported(Body(read_request(body)))
+    tools = list_tools(body)
+    chat = check_supported(Body(read_request(body, tools)))
     if chat.get("logprobs"):
         raise Refusal("log-probabilities are not supported by this server's responses: use chat/completions")
     generation, number = _read_chat(service, chat, request.connection), str(next(service.numbers))
-    form = ResponseForm(number, int(service.clock()), body.text("model"), chat)
+    form = ResponseForm(number, int(service.clock()), body.text("model"), chat, own_tools=read_own_tools(tools))
     read = functools.partial(_read_reply, generation, f"call-{number}")
     if not body.boolean("stream", False):
         return Response.of_json(write_response(form, read(await generation.replies())))

@@ -17,6 +17,8 @@ PROVIDER_ONLY = frozenset(
             "prediction",
             "background",
             "moderation",
+            "client_metadata",
+            "context_management",
         ),
     ]
 )

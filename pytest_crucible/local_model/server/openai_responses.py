@@ -1,13 +1,13 @@
 """The format of OpenAI's /responses: read into that of chats, and written from replies, whole or as events.
 
-Nothing is stored: a request has the whole conversation, and ids of items are dropped. Tools are functions; those that OpenAI's own
-servers run are refused. Numbers of tokens that are not known, such as those read from a cache, are 0.
+Nothing is stored: a request has the whole conversation, and ids of items are dropped. Tools that OpenAI's own servers run are
+refused. Numbers of tokens that are not known, such as those read from a cache, are 0.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -19,6 +19,7 @@ from pytest_crucible.local_model.server.openai_bodies import (
     read_part,
     refuse_kind,
 )
+from pytest_crucible.local_model.server.openai_tools import ADDED, OwnTool, name_in_chats, read_tools, write_text_input
 from pytest_crucible.local_model.server.openai_wire import (
     SentText,
     write_calls,
@@ -41,24 +42,34 @@ _OWN_FORMS = ("reasoning", "text", "tools", "tool_choice", "top_logprobs")
 _LOGPROBS = "message.output_text.logprobs"
 
 
-def read_request(body: Mapping[str, Any]) -> Fields:
-    """Return the request as the body of a chat: model, messages and parameters. Raises Refusal for what cannot be served."""
+def read_request(body: Mapping[str, Any], tools: Sequence[Fields]) -> Fields:
+    """Return the request as the body of a chat: model, messages and parameters. Raises Refusal for what cannot be served.
+
+    `tools` are those of `list_tools` that are offered.
+    """
     for name, instead in _STORED.items():
         if body.get(name):
             raise Refusal(f"{name} is not supported here, because nothing is stored: send {instead}")
     parameters = read_parameters(body, *_OWN_FIELDS, *_OWN_FORMS, *_STORED)
     parameters |= {
         "max_tokens": body.get("max_output_tokens"),
-        "reasoning_effort": read_part(body, "reasoning").get("effort"),
+        "reasoning_effort": _read_effort(body),
         "verbosity": read_part(body, "text").get("verbosity"),
         "response_format": _read_format(read_part(read_part(body, "text"), "format")),
-        "tools": [_read_tool(tool) for tool in read_objects(body.get("tools") or [], "tools")] or None,
+        "tools": read_tools(tools) or None,
         "tool_choice": _read_choice(body.get("tool_choice")),
     }
     if _LOGPROBS in (body.get("include") or ()):
         parameters |= {"logprobs": True, "top_logprobs": body.get("top_logprobs")}
     set_parameters = {name: value for name, value in parameters.items() if value is not None}
     return {"model": read_model(body), "messages": _read_messages(body), **set_parameters}
+
+
+def _read_effort(body: Mapping[str, Any]) -> Any:
+    """Return the effort of reasoning: that of the last change in the conversation, if there is one."""
+    items = body["input"] if isinstance(body.get("input"), list) else []
+    changes = [item for item in items if isinstance(item, Mapping) and item.get("type") == _CHANGE]
+    return read_part(next(reversed(changes), body), "reasoning").get("effort")
 
 
 def _read_format(form: Mapping[str, Any]) -> Fields | None:
@@ -70,27 +81,17 @@ def _read_format(form: Mapping[str, Any]) -> Fields | None:
     return {"type": kind, kind: {name: value for name, value in form.items() if name != "type" and value is not None}}
 
 
-def _read_tool(tool: Mapping[str, Any]) -> Fields:
-    if tool.get("type") != "function":
-        raise refuse_kind(tool.get("type"), "a tool", ["function"])
-    function = {name: value for name, value in tool.items() if name in _FUNCTION and value is not None}
-    return {"type": "function", "function": {**function, "name": read_field(tool, "name", "a tool")}}
-
-
-_FUNCTION = ("name", "description", "parameters", "strict")
-
-
 def _read_choice(choice: Any) -> Any:
     """Return `tool_choice` in the form of chats."""
     if not isinstance(choice, Mapping):
         return choice
     kind = choice.get("type")
-    if kind == "function":
-        return {"type": kind, kind: {"name": choice.get("name")}}
+    if kind in ("function", "custom"):
+        return {"type": "function", "function": {"name": choice.get("name")}}
     if kind == "allowed_tools":
         allowed = [_read_choice(tool) for tool in read_objects(choice.get("tools"), "tool_choice.tools")]
         return {"type": kind, kind: {"mode": choice.get("mode"), "tools": allowed}}
-    raise refuse_kind(kind, "tool_choice", ["auto", "none", "required", "function", "allowed_tools"])
+    raise refuse_kind(kind, "tool_choice", ["auto", "none", "required", "function", "custom", "allowed_tools"])
 
 
 def _read_messages(body: Mapping[str, Any]) -> list[Fields]:
@@ -108,11 +109,11 @@ def _read_messages(body: Mapping[str, Any]) -> list[Fields]:
 def _add_item(messages: list[Fields], item: Fields) -> None:
     """Add an item to the messages: text, reasoning and calls of one turn of the assistant are one message."""
     kind = item.get("type") or "message"
-    if kind == "function_call_output":
+    if kind in ("function_call_output", "custom_tool_call_output"):
         output = _read_content(item.get("output"))
         messages.append({"role": "tool", "tool_call_id": read_field(item, "call_id", kind), "content": output})
-    elif kind == "function_call":
-        function = {name: read_field(item, name, kind) for name in ("name", "arguments")}
+    elif kind in ("function_call", "custom_tool_call"):
+        function = _read_call(item, kind)
         call = {"id": read_field(item, "call_id", kind), "type": "function", "function": function}
         _open_turn(messages).setdefault("tool_calls", []).append(call)
     elif kind == "reasoning":
@@ -124,8 +125,19 @@ def _add_item(messages: list[Fields], item: Fields) -> None:
             _open_turn(messages, "content", "tool_calls")["content"] = content
         else:
             messages.append({"role": role, "content": content})
-    else:
-        raise refuse_kind(kind, "an item of input", ["message", "function_call", "function_call_output", "reasoning"])
+    elif kind not in (ADDED, _CHANGE):
+        raise refuse_kind(kind, "an item of input", _ITEMS)
+
+
+_CHANGE = "configuration_update"
+_CALLS = ("function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output")
+_ITEMS = ("message", *_CALLS, "reasoning")
+
+
+def _read_call(item: Fields, kind: str) -> Fields:
+    is_text = kind == "custom_tool_call"
+    arguments = write_text_input(read_field(item, "input", kind)) if is_text else read_field(item, "arguments", kind)
+    return {"name": name_in_chats(read_field(item, "name", kind), item.get("namespace")), "arguments": arguments}
 
 
 def _open_turn(messages: list[Fields], *absent: str) -> Fields:
@@ -175,6 +187,8 @@ class ResponseForm:
     """In the form of chats."""
     earlier_calls: int = 0
     """Tool calls in the conversation before it."""
+    own_tools: Mapping[str, OwnTool] = field(default_factory=dict)
+    """Tools that chats do not have, by the names of their functions in chats."""
 
     def begin(self) -> Fields:
         """Return the response before its first item. Its usage is null: clients add what comes here to that of the end."""
@@ -219,19 +233,15 @@ class ResponseForm:
     def items(self, reply: Reply, *, text_first: bool = False) -> list[Fields]:
         """Return reasoning, text and calls; the text comes first where it was sent before the reasoning was known."""
         reasoning = [self._reasoning(reply)] if reply.reasoning else []
-        calls = [
-            {
-                "type": "function_call",
-                "id": f"fc_{self.answer_id}_{number}",
-                "call_id": call["id"],
-                "name": call["function"]["name"],
-                "arguments": call["function"]["arguments"],
-                "status": "completed",
-            }
-            for number, call in enumerate(write_calls(reply, self.earlier_calls))
-        ]
+        calls = [self._call(number, call) for number, call in enumerate(write_calls(reply, self.earlier_calls))]
         texts = [self.message(reply)] if reply.text or not calls else []
         return [*texts, *reasoning, *calls] if text_first else [*reasoning, *texts, *calls]
+
+    def _call(self, number: int, call: Mapping[str, Any]) -> Fields:
+        name, arguments = call["function"]["name"], call["function"]["arguments"]
+        tool = self.own_tools.get(name) or OwnTool(name, None, has_text_input=False)
+        place: Fields = {"id": f"fc_{self.answer_id}_{number}", "call_id": call["id"], "status": "completed"}
+        return {**tool.write_call(arguments), **place}
 
     def message(self, reply: Reply) -> Fields:
         """Return the item with the text."""
@@ -301,10 +311,13 @@ class ResponseEvents:
             yield self._open_part(index, item, place)
             yield self._delta(index, item, place, part["text"])
             yield self._close_part(index, item, place)
+        where = {"item_id": item["id"], "output_index": index}
         if (arguments := item.get("arguments")) is not None:
-            where = {"item_id": item["id"], "output_index": index}
             yield self._event("response.function_call_arguments.delta", **where, delta=arguments)
             yield self._event("response.function_call_arguments.done", **where, name=item["name"], arguments=arguments)
+        if (text := item.get("input")) is not None:
+            yield self._event("response.custom_tool_call_input.delta", **where, delta=text)
+            yield self._event("response.custom_tool_call_input.done", **where, input=text)
         yield self._event("response.output_item.done", output_index=index, item=item)
 
     def _continue(self, item: Fields, rest: str) -> Iterator[bytes]:
@@ -314,7 +327,8 @@ class ResponseEvents:
         yield self._event("response.output_item.done", output_index=0, item=item)
 
     def _open(self, index: int, item: Fields) -> bytes:
-        empty: Fields = {name: value for name, value in (("content", []), ("arguments", "")) if name in item}
+        parts: Fields = {"content": [], "arguments": "", "input": ""}
+        empty = {name: value for name, value in parts.items() if name in item}
         started = {**item, "status": "in_progress", **empty}
         return self._event("response.output_item.added", output_index=index, item=started)
 

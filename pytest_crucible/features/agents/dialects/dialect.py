@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import field
 from typing import Any, Protocol
 
+from pytest_crucible.local_model.server.openai_tools import OwnTool
 from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Reply
 
@@ -23,11 +25,23 @@ class ClientRequest:
     stream: bool
     with_reasoning: bool = True
     """Whether the client reads reasoning in answers."""
+    own_tools: Mapping[str, OwnTool] = field(default_factory=dict)
+    """Tools that chats do not have, by the names of their functions in `parameters`."""
+    left_out: tuple[str, ...] = ()
+    """Types of tools that the provider's own servers run, and that the arm is not offered."""
 
     @property
     def earlier_calls(self) -> int:
         """The number of tool calls in the conversation so far."""
         return sum(len(message.get("tool_calls") or ()) for message in self.messages)
+
+
+def leave_out_provider_tools(
+    tools: Sequence[dict[str, Any]], types: tuple[str, ...]
+) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    """Return the tools that a client runs, and the types of the others: theirs begin with one of `types`."""
+    others = [tool for tool in tools if str(tool.get("type")).startswith(types)]
+    return [tool for tool in tools if tool not in others], tuple(str(tool["type"]) for tool in others)
 
 
 class StreamWriter(Protocol):

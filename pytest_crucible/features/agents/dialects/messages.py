@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_crucible.features.agents.dialects.dialect import ClientRequest
+from pytest_crucible.features.agents.dialects.dialect import ClientRequest, leave_out_provider_tools
 from pytest_crucible.features.agents.dialects.messages_stream import MessageStream, write_message
 from pytest_crucible.features.agents.dialects.tool_inputs import read_arguments
 from pytest_crucible.local_model.server.openai_bodies import (
@@ -39,6 +39,7 @@ _READ_HERE = (
 # For the provider alone: they change bills, caches and places, not replies.
 _ITS_OWN = ("cache_control", "inference_geo", "diagnostics", "speed", "user_profile_id", "workspace_id", "betas")
 _NOT_SERVED = ("container", "mcp_servers")
+_PROVIDER_TOOLS = ("web_search_", "web_fetch_", "code_execution_", "tool_search_tool_")
 _FUNCTION = ("name", "description", "strict")
 _CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 _ERROR_TYPES = {
@@ -58,9 +59,10 @@ class Messages:
         _check_served(body)
         output, choice = read_part(body, "output_config"), read_part(body, "tool_choice")
         parameters = read_parameters(body, *_READ_HERE, *_ITS_OWN, *_NOT_SERVED)
+        tools, left_out = leave_out_provider_tools(read_objects(body.get("tools") or [], "tools"), _PROVIDER_TOOLS)
         parameters |= {
             "stop": body.get("stop_sequences") or None,
-            "tools": [_read_tool(tool) for tool in read_objects(body.get("tools") or [], "tools")] or None,
+            "tools": [_read_tool(tool) for tool in tools] or None,
             "tool_choice": _read_choice(choice),
             "parallel_tool_calls": False if choice.get("disable_parallel_tool_use") else None,
             "response_format": _read_format(read_part(output, "format")),
@@ -72,6 +74,7 @@ class Messages:
             read_model(body),
             stream=body.get("stream") is True,
             with_reasoning=read_part(body, "thinking").get("type", "disabled") != "disabled",
+            left_out=left_out,
         )
 
     def answer(self, request: ClientRequest, reply: Reply, answer_id: str, created: int) -> Fields:

@@ -126,8 +126,8 @@ def test_a_plain_request_has_no_parameters():
         ({"conversation": "conv_1"}, "conversation is not supported here"),
         ({"background": True}, "background is not supported here"),
         (
-            {"tools": [{"type": "web_search"}]},
-            "a tool has the type 'web_search', which is not served here: use function",
+            {"tools": [{"type": "computer"}]},
+            "a tool has the type 'computer', which is not served here: use function, custom, namespace",
         ),
         ({"tools": [{"type": "function"}]}, "a tool: name must be a text, not None"),
         ({"tool_choice": {"type": "mcp"}}, "tool_choice has the type 'mcp'"),
@@ -146,6 +146,96 @@ def test_a_plain_request_has_no_parameters():
 def test_a_bad_request_is_refused_with_a_sentence(body, sentence):
     with pytest.raises(Refusal, match=f"^{sentence}"):
         read(**body)
+
+
+PATCH = {
+    "type": "custom",
+    "name": "patch",
+    "description": "Edits.",
+    "format": {"type": "grammar", "definition": "start: X"},
+}
+CLOSE = {"type": "function", "name": "close", "parameters": {"type": "object", "properties": {}}}
+OWN_TOOLS = [
+    PATCH,
+    {"type": "namespace", "name": "team", "description": "", "tools": [CLOSE, {**PATCH, "format": None}]},
+]
+
+
+def test_tools_with_a_text_and_those_of_a_namespace_are_functions_for_the_arm():
+    tools = [tool["function"] for tool in read(tools=OWN_TOOLS).parameters["tools"]]
+    text = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
+
+    assert tools == [
+        {"name": "patch", "description": "Edits.\n\nThe grammar of `input`:\nstart: X", "parameters": text},
+        {"name": "team__close", "parameters": CLOSE["parameters"]},
+        {"name": "team__patch", "description": "Edits.", "parameters": text},
+    ]
+
+
+def calls_of(*calls: tuple[str, str]) -> Reply:
+    functions = [{"name": name, "arguments": arguments} for name, arguments in calls]
+    return Reply(
+        text="", tool_calls=tuple({"id": "c", "type": "function", "function": function} for function in functions)
+    )
+
+
+def test_their_calls_are_items_of_their_own_and_come_back_as_they_were():
+    request = read(tools=OWN_TOOLS)
+    reply = calls_of(
+        ("patch", '{"input": "+a"}'), ("team__close", "{}"), ("team__patch", "not JSON"), ("patch", '{"other": 1}')
+    )
+    items = RESPONSES.answer(request, reply, "ab12", 7)["output"]
+    results = [{"type": "custom_tool_call_output", "call_id": "c", "output": "done"}]
+    again = read(tools=OWN_TOOLS, input=[*items[:3], *results]).messages
+
+    assert [(item["type"], item["name"], item.get("namespace")) for item in items] == [
+        ("custom_tool_call", "patch", None),
+        ("function_call", "close", "team"),
+        ("custom_tool_call", "patch", "team"),
+        ("custom_tool_call", "patch", None),
+    ]
+    assert [item.get("input", item.get("arguments")) for item in items] == ["+a", "{}", "not JSON", '{"other": 1}']
+    assert [call["function"] for call in again[0]["tool_calls"]] == [
+        {"name": "patch", "arguments": '{"input": "+a"}'},
+        {"name": "team__close", "arguments": "{}"},
+        {"name": "team__patch", "arguments": '{"input": "not JSON"}'},
+    ]
+    assert again[1] == {"role": "tool", "tool_call_id": "c", "content": "done"}
+
+
+def test_the_text_of_a_tool_is_streamed_as_its_input():
+    events = stream(read(tools=OWN_TOOLS), calls_of(("patch", '{"input": "+a"}')))
+    by_type = {event.data["type"]: event.data for event in events}
+
+    assert by_type["response.output_item.added"]["item"]["input"] == ""
+    assert by_type["response.custom_tool_call_input.delta"]["delta"] == "+a"
+    assert by_type["response.custom_tool_call_input.done"]["input"] == "+a"
+    assert by_type["response.output_item.done"]["item"]["input"] == "+a"
+
+
+def test_items_of_the_input_may_add_tools_and_change_the_effort():
+    items = [
+        {"type": "additional_tools", "role": "developer", "tools": OWN_TOOLS},
+        {"role": "user", "content": "Hello"},
+    ]
+    change = {"type": "configuration_update", "reasoning": {"effort": "low"}}
+    request = read(input=[*items, change], reasoning={"effort": "high"})
+
+    assert request.messages == [USER]
+    assert request.parameters == {**read(tools=OWN_TOOLS).parameters, "reasoning_effort": "low"}
+    assert RESPONSES.answer(request, calls_of(("team__close", "{}")), "a", 7)["output"][0]["namespace"] == "team"
+
+
+def test_a_tool_of_the_providers_servers_is_not_offered_to_the_arm():
+    request = read(tools=[{"type": "web_search", "external_web_access": True}, CLOSE])
+
+    assert request.left_out == ("web_search",)
+    assert [tool["function"]["name"] for tool in request.parameters["tools"]] == ["close"]
+    assert read(tools=[{"type": "web_search_preview_2025_03_11"}]).parameters == {}
+
+
+def test_what_the_provider_keeps_about_a_client_does_not_reach_the_arm():
+    assert read(client_metadata={"turn": "1"}, context_management=[{"type": "compaction"}]).parameters == {}
 
 
 def test_an_answer_has_a_message_and_usage():
