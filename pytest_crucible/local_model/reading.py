@@ -62,9 +62,9 @@ class PromptReading:
         self._keys[index, :, start:end], self._values[index, :, start:end] = keys, values
         out = np.empty((len(qkv), shape.heads, shape.head), qkv.dtype)
         for first, last in blocks_of(len(qkv)):
-            seen = slice(0, start + last)
-            exponents, inverse = weigh_block(queries[:, first:last], self._keys[index, :, seen], start + first)
-            np.multiply(exponents @ self._values[index, :, seen], inverse, out=out[first:last].transpose(1, 0, 2))
+            before = slice(0, start + last)
+            exponents, inverse = weigh_block(queries[:, first:last], self._keys[index, :, before], start + first)
+            np.multiply(exponents @ self._values[index, :, before], inverse, out=out[first:last].transpose(1, 0, 2))
         return out.reshape(len(qkv), shape.width)
 
     def _smear(self, index: int, keys: Floats, smear: Floats) -> None:

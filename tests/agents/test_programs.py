@@ -34,7 +34,7 @@ SUITE = """
 import pytest
 from pytest_crucible import agents
 
-@pytest.mark.crucible([{{"id": "a", "input": "Write out.txt"}}], metrics=[agents.file_equals("out.txt", "sunny", name="written"), "tool_calls"])
+@pytest.mark.crucible([{{"id": "a", "input": "Write out.txt"}}], metrics=[agents.file_equals("out.txt", "sunny", name="written")])
 @pytest.mark.environment()
 async def test_program(sample, endpoint, workspace):
     home = workspace / "home"

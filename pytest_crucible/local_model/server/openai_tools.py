@@ -23,7 +23,7 @@ _TEXT_INPUT = {"type": "object", "properties": {"input": {"type": "string"}}, "r
 
 @dataclass(frozen=True, slots=True)
 class OwnTool:
-    """What a function of a chat is in /responses."""
+    """A tool of /responses that is a function in chats."""
 
     name: str
     namespace: str | None

@@ -92,11 +92,11 @@ async def test_a_short_reply_does_not_wait_for_a_neighbours_long_ones(decoding, 
 async def test_a_short_prompt_is_read_between_the_pieces_of_long_ones(decoding, samplers, monkeypatch):
     monkeypatch.setattr(reading, "PIECE", 1)
     first = replace(ENDLESS, max_tokens=1)
-    asked = {"long": [*range(100)], "as long": [*range(1, 101)], "short": [3]}
+    prompts = {"long": [*range(100)], "as long": [*range(1, 101)], "short": [3]}
     ended: list[str] = []
 
-    answers = [decoding.ask(samplers[0], prompt, first, 0, name) for name, prompt in asked.items()]
-    for name, answer in zip(asked, answers, strict=True):
+    answers = [decoding.ask(samplers[0], prompt, first, 0, name) for name, prompt in prompts.items()]
+    for name, answer in zip(prompts, answers, strict=True):
         answer.add_done_callback(lambda _, name=name: ended.append(name))
     await asyncio.gather(*answers)
 
