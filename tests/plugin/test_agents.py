@@ -124,6 +124,25 @@ def test_every_call_goes_to_the_arm_is_stored_and_scored(agent):
     agent.command("show", "latest", "--sample", "q3").stdout.fnmatch_lines(["*call 1*", "*user *", "*call 2*"])
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_may_send_what_is_new_and_name_the_response_before(agent, stream):
+    body = f"""
+def respond(**body):
+    text = post(endpoint.base_url + "/responses", {{"model": "m", "stream": {stream}, **body}})
+    return text[text.index('"resp_') + 1:].partition('"')[0]
+first = respond(input="1 + 1")
+second = respond(input=sample.input, previous_response_id=first)
+return sample.expected if second != first else "the same"
+"""
+    agent.write_agent(lines(body), "metrics=['exact_match']")
+
+    document = agent.json("--crucible-adapter=scripted")
+
+    assert values(document, "exact_match") == 1.0
+    shown = agent.command("show", "latest", "--sample", "q3").stdout.str()
+    assert shown.index("1 + 1") < shown.index("assistant") < shown.index("3 + 1", shown.index("assistant"))
+
+
 @pytest.mark.parametrize(
     ("path", "question", "tool"),
     [

@@ -17,7 +17,7 @@ from http import HTTPStatus
 from typing import Any
 
 from pytest_crucible.features.agents.dialects import CHAT, MESSAGES, RESPONSES
-from pytest_crucible.features.agents.dialects.dialect import ClientRequest, Dialect, StreamWriter
+from pytest_crucible.features.agents.dialects.dialect import ClientRequest, Dialect
 from pytest_crucible.features.agents.embeddings import estimate_tokens, read_texts, write_vectors
 from pytest_crucible.features.agents.unit_calls import Ended, UnitCalls
 from pytest_crucible.local_model.server.transport import LOOPBACK, Limits, Refusal, Request, Response, Server, listen
@@ -112,9 +112,9 @@ class EndpointServer:
                 return await _embed(seat, path, request.object())
             if request.method != "POST" or path not in PATHS:
                 raise Refusal(f"{request.method} {path}: not served here; {SERVED}", HTTPStatus.NOT_FOUND)
-            client_request = dialect.read(request.object())
-            self.left_out.update(client_request.left_out)
-            return await _Call(seat, dialect, path, client_request).answer()
+            call = _read_call(seat, path, request.object())
+            self.left_out.update(call.request.left_out)
+            return await call.answer()
         except Refusal as refusal:
             return _error(dialect, refusal.sentence, refusal.status, refusal.code)
         except Ended as error:
@@ -153,6 +153,7 @@ class _Call:
     dialect: Dialect
     path: str
     request: ClientRequest
+    body: Mapping[str, Any]
     answer_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     """Unique also for a reply from the cache: clients replace a message by another one with its id."""
     created: int = field(default_factory=lambda: int(time.time()))
@@ -167,13 +168,41 @@ class _Call:
             return await self._stream(pieces)
         generate = self.seat.sampler.generate
         reply = await _reply(calls, lambda: generate(self.request.messages, **self.request.parameters), facts)
-        return Response.of_json(self.dialect.answer(self.request, reply, self.answer_id, self.created))
+        return Response.of_json(self._write(reply))
 
     async def _stream(self, pieces: _Pieces) -> Response:
         """Return a response that comes in pieces. Raises what the request raises before the first of them."""
         first = await pieces.next()
+        return Response(body=b"", kind="text/event-stream", events=self._write_events(first, pieces))
+
+    def _write(self, reply: Reply) -> dict[str, Any]:
+        """Return the reply in the client's form, and keep it where a later request may name it."""
+        answer = self.dialect.answer(self.request, reply, self.answer_id, self.created)
+        if self.dialect is RESPONSES:
+            self.seat.calls.responses.keep(self.body, answer)
+        return answer
+
+    async def _write_events(self, item: str | Reply, pieces: _Pieces) -> AsyncGenerator[bytes, None]:
         writer = self.dialect.stream(self.request, self.answer_id, self.created)
-        return Response(body=b"", kind="text/event-stream", events=_write_events(writer, first, pieces))
+        try:
+            yield writer.begin()
+            while isinstance(item, str):
+                yield writer.piece(item)
+                item = await pieces.next()
+            self._write(item)
+            yield writer.end(item)
+        except (BackendError, Ended) as error:
+            yield writer.fail(str(error))
+        finally:
+            pieces.close()
+
+
+def _read_call(seat: Seat, path: str, body: Mapping[str, Any]) -> _Call:
+    """Return a client's call. Raises Refusal."""
+    dialect = PATHS[path]
+    if dialect is RESPONSES:
+        body = seat.calls.responses.complete(body)
+    return _Call(seat, dialect, path, dialect.read(body), body)
 
 
 async def _reply(calls: UnitCalls, generate: Callable[[], Coroutine[Any, Any, Reply]], facts: dict[str, Any]) -> Reply:
@@ -219,16 +248,3 @@ class _Pieces:
     def close(self) -> None:
         """Cancel the request, if it is in flight."""
         self._stream.close()
-
-
-async def _write_events(writer: StreamWriter, item: str | Reply, pieces: _Pieces) -> AsyncGenerator[bytes, None]:
-    try:
-        yield writer.begin()
-        while isinstance(item, str):
-            yield writer.piece(item)
-            item = await pieces.next()
-        yield writer.end(item)
-    except (BackendError, Ended) as error:
-        yield writer.fail(str(error))
-    finally:
-        pieces.close()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Coroutine, MutableMapping, Seq
 from dataclasses import field, replace
 from typing import Any, TypeVar
 
+from pytest_crucible.features.agents.dialects.kept_responses import KeptResponses
 from pytest_crucible.features.agents.tables import endpoint_calls
 from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import JUDGE, Arm, ModelCall, Outcome, Reply
@@ -35,6 +36,7 @@ class UnitCalls:
     """Those of all units, by token."""
     tokens: list[str] = field(default_factory=list)
     """Are in the addresses of the unit's requests, and valid while the function runs."""
+    responses: KeptResponses = field(default_factory=KeptResponses)
     number: int = 0
     of_arm: int = 0
     """The number of calls that were not to a role."""
