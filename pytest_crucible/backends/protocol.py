@@ -227,7 +227,7 @@ def _is_amount(value: Any) -> bool:
 
 
 _NAMES_OF_TEXTS = ("text", "finish", "model", "system_fingerprint", "server")
-_NAMES_OF_COUNTS = ("input_tokens", "output_tokens")
+_NAMES_OF_COUNTS = ("input_tokens", "output_tokens", "cached_input_tokens")
 _NAMES_OF_AMOUNTS = ("latency_s", "first_token_s", "cost_usd")
 _TEXTS, _COUNTS, _AMOUNTS = (attrgetter(*names) for names in (_NAMES_OF_TEXTS, _NAMES_OF_COUNTS, _NAMES_OF_AMOUNTS))
 _FIELDS = (

@@ -29,15 +29,18 @@ class Price:
     cached: float | None = None
     """Prompt tokens that the service has cached; None where these cost the same, or nothing is known of it."""
 
-    def of(self, input_tokens: float | None, output_tokens: float | None) -> float | None:
-        """Return the cost in dollars; None if a number of tokens is unknown.
+    def of(
+        self, input_tokens: float | None, output_tokens: float | None, cached_tokens: float | None = None
+    ) -> float | None:
+        """Return the cost in dollars; None if a number of tokens is unknown. Cached ones are among those of the input.
 
-        >>> Price(2.50, 10.00).of(1_000, 200)
-        0.0045
+        >>> Price(2.50, 10.00).of(1_000, 200), Price(2.50, 10.00, cached=0.50).of(1_000, 200, 800)
+        (0.0045, 0.0029)
         """
         if input_tokens is None or output_tokens is None:
             return None
-        return (self.input * input_tokens + self.output * output_tokens) / _MILLION
+        discount = 0.0 if self.cached is None else (self.input - self.cached) * min(cached_tokens or 0.0, input_tokens)
+        return (self.input * input_tokens + self.output * output_tokens - discount) / _MILLION
 
 
 # The price of what is computed on this machine.
@@ -214,14 +217,18 @@ class CostMeter:
 
     def cost(self, reply: Reply) -> float | None:
         """Return dollars; None if the price or the tokens are unknown."""
-        return None if self.price is None else self.price.of(reply.input_tokens, reply.output_tokens)
+        if self.price is None:
+            return None
+        return self.price.of(reply.input_tokens, reply.output_tokens, reply.cached_input_tokens)
 
     def _spent(self, reserved: Amount, outcome: Reply | BaseException) -> Amount:
         if isinstance(outcome, Reply):
             read, written = outcome.input_tokens, outcome.output_tokens
             if written is not None:
                 self._answers, self._written = self._answers + 1, self._written + written
-            return reserved if read is None or written is None else _amount(self.price, read, written)
+            if read is None or written is None:
+                return reserved
+            return Amount(self.cost(outcome) or 0.0, read + written, 1.0)
         return Amount(requests=1.0) if _was_not_computed(outcome) else reserved
 
     def _answer_tokens(self, request: Request) -> float:

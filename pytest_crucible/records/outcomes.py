@@ -108,6 +108,8 @@ class Reply:
     text: str
     input_tokens: int | None = None
     output_tokens: int | None = None
+    cached_input_tokens: int | None = None
+    """Those of `input_tokens` that the provider had in its prompt cache; None where it does not say."""
     latency_s: float | None = None
     """Seconds from sending the successful request to its reply, without rate limiting and failed attempts."""
     first_token_s: float | None = None

@@ -59,6 +59,7 @@ def parse_reply(
         **first,
         input_tokens=read if is_count(read) else None,
         output_tokens=written if is_count(written) else None,
+        cached_input_tokens=_cached_tokens(usage) if read is not None and is_count(read) else None,
         latency_s=seconds,
         first_token_s=first_token_s,
         alternatives=tuple(Reply(**other) for other in others),
@@ -66,6 +67,13 @@ def parse_reply(
         system_fingerprint=str(answer.get("system_fingerprint") or ""),
         server=server_version(headers),
     )
+
+
+def _cached_tokens(usage: Mapping[str, Any]) -> int | None:
+    """Return how many of the prompt's tokens came from the provider's cache: OpenAI's field, or DeepSeek's."""
+    details = usage.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, Mapping) else usage.get("prompt_cache_hit_tokens")
+    return cached if is_count(cached) else None
 
 
 def has_text(prompt: Any) -> bool:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from virtual_time import in_virtual_time
 
+from pytest_crucible.backends import ScriptedBackend
 from pytest_crucible.backends.budget import UNLIMITED, Amount, SharedLedger, SpendLedger, read_budget
 from pytest_crucible.backends.spending import Metered, Price, Prices, Spending, packaged_prices
 from pytest_crucible.records import Adapter, Reply, Request
@@ -273,6 +274,22 @@ def test_a_budget_is_never_exceeded_and_arms_are_treated_alike(limit, arms, samp
     assert money.run.ledger.committed.within(money.run.limit)
     assert money.run.ledger.committed == pytest.approx(money.run.spent())
     assert all(samples == of[0] for samples in of)
+
+
+@pytest.mark.parametrize(
+    ("cached_price", "cached_tokens", "cost"),
+    [(0.5, 800, 0.0029), (None, 800, 0.0045), (0.5, None, 0.0045), (0.5, 5_000, 0.0025), (0.0, 1_000, 0.002)],
+)
+def test_cached_prompt_tokens_cost_their_own_price_in_replies_and_budgets(cached_price, cached_tokens, cost):
+    price = {"input": 2.5, "output": 10.0} | ({} if cached_price is None else {"cached": cached_price})
+    adapter = Adapter(name="v2", backend="openai", asking={"price": price})
+    reply = Reply(text="4", input_tokens=1_000, output_tokens=200, cached_input_tokens=cached_tokens)
+    money = Spending("1 USD")
+    server = ScriptedBackend(lambda request: reply, identity="cached")
+    backend = Metered(server, lambda event: None, money.meter(adapter, "m"))
+
+    assert virtual_time.run(backend.generate(request())).cost_usd == pytest.approx(cost)
+    assert money.run.spent().usd == pytest.approx(cost)
 
 
 # -- prices ------------------------------------------------------------------------------------------------------------

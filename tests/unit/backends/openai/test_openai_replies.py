@@ -126,6 +126,21 @@ def test_no_tokens_of_a_prompt_with_text_are_unknown(prompt, usage, counts):
     assert (parsed.input_tokens, parsed.output_tokens) == counts
 
 
+@pytest.mark.parametrize(
+    ("usage", "cached"),
+    [
+        ({"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": 4}}, 4),
+        ({"prompt_tokens": 9, "prompt_cache_hit_tokens": 5, "prompt_cache_miss_tokens": 4}, 5),
+        ({"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": 0}}, 0),
+        ({"prompt_tokens": 9, "prompt_tokens_details": None}, None),
+        ({"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": -1}}, None),
+        ({"prompt_tokens": None, "prompt_tokens_details": {"cached_tokens": 4}}, None),
+    ],
+)
+def test_tokens_from_the_providers_prompt_cache_are_read(usage, cached):
+    assert reply({"choices": [{"text": "4"}], "usage": usage}).cached_input_tokens == cached
+
+
 def test_missing_choices_are_refused_or_retried():
     single, two = Reply(text="4"), Reply(text="4", alternatives=(Reply(text="5"),))
 
