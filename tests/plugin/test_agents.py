@@ -139,8 +139,8 @@ return sample.expected if second != first else "the same"
     document = agent.json("--crucible-adapter=scripted")
 
     assert values(document, "exact_match") == 1.0
-    shown = agent.command("show", "latest", "--sample", "q3").stdout.str()
-    assert shown.index("1 + 1") < shown.index("assistant") < shown.index("3 + 1", shown.index("assistant"))
+    text = agent.command("show", "latest", "--sample", "q3").stdout.str()
+    assert text.index("1 + 1") < text.index("assistant") < text.index("3 + 1", text.index("assistant"))
 
 
 @pytest.mark.parametrize(

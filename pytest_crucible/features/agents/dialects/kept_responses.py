@@ -21,14 +21,14 @@ _PREVIOUS = "previous_response_id"
 
 @dataclass(eq=False)
 class KeptResponses:
-    """What requests of one unit may refer to."""
+    """Keeps the responses of one unit, which its requests may refer to."""
 
     _conversations: dict[str, list[Fields]] = field(default_factory=dict)
-    """By the id of a response: the items up to its end, without instructions, which each request has anew."""
+    """The items up to the end of each response, by its id; without instructions, which each request sends again."""
     _items: dict[str, Fields] = field(default_factory=dict)
 
     def complete(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a request with the items that it refers to. Raises Refusal for what this unit has not."""
+        """Return a request with the items that it refers to. Raises Refusal for what is not this unit's."""
         before, items = self._find_conversation(body.get(_PREVIOUS)), _input_items(body)
         if not before and not any(item.get("type") == "item_reference" for item in items):
             return body
@@ -44,19 +44,19 @@ class KeptResponses:
     def _find_conversation(self, previous: Any) -> list[Fields]:
         if not previous:
             return []
-        if (kept := self._conversations.get(str(previous))) is None:
+        if (conversation := self._conversations.get(str(previous))) is None:
             sentence = (
                 f"{_PREVIOUS} {str(previous)[:80]!r} is none of this sample's: send the whole conversation as input"
             )
             raise Refusal(sentence, HTTPStatus.BAD_REQUEST, "previous_response_not_found")
-        return kept
+        return conversation
 
     def _find_item(self, item: Fields) -> Fields:
         if item.get("type") != "item_reference":
             return item
-        if (kept := self._items.get(str(item.get("id")))) is None:
+        if (whole := self._items.get(str(item.get("id")))) is None:
             raise Refusal(f"item {str(item.get('id'))[:80]!r} is none of this sample's: send it whole")
-        return kept
+        return whole
 
 
 def _input_items(body: Mapping[str, Any]) -> list[Fields]:

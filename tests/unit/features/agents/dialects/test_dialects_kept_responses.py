@@ -16,19 +16,21 @@ CALLING = Reply(text="", reasoning="Bern?", tool_calls=({"id": "c1", "type": "fu
 RESULT = {"type": "function_call_output", "call_id": "c1", "output": "sunny"}
 
 
-def answer(kept: KeptResponses, reply: Reply, answer_id: str, **body: Any) -> list[dict[str, Any]]:
+def answer(responses: KeptResponses, reply: Reply, answer_id: str, **body: Any) -> list[dict[str, Any]]:
     """Return the messages that the arm gets, and keep its reply."""
-    complete = kept.complete({"model": "m", **body})
+    complete = responses.complete({"model": "m", **body})
     request = RESPONSES.read(complete)
-    kept.keep(complete, RESPONSES.answer(request, reply, answer_id, 7))
+    responses.keep(complete, RESPONSES.answer(request, reply, answer_id, 7))
     return request.messages
 
 
 def test_a_request_goes_on_from_the_response_that_it_names():
-    kept = KeptResponses()
-    answer(kept, CALLING, "a", input="What is the weather?", instructions="Be brief.")
-    answer(kept, Reply(text="Sunny."), "b", input=[RESULT], previous_response_id="resp_a", instructions="Be polite.")
-    messages = answer(kept, Reply(text="Bye."), "c", input="Thanks.", previous_response_id="resp_b")
+    responses = KeptResponses()
+    answer(responses, CALLING, "a", input="What is the weather?", instructions="Be brief.")
+    answer(
+        responses, Reply(text="Sunny."), "b", input=[RESULT], previous_response_id="resp_a", instructions="Be polite."
+    )
+    messages = answer(responses, Reply(text="Bye."), "c", input="Thanks.", previous_response_id="resp_b")
 
     assert messages == [
         {"role": "user", "content": "What is the weather?"},
@@ -45,22 +47,24 @@ def test_a_request_goes_on_from_the_response_that_it_names():
 
 
 def test_two_requests_may_go_on_from_one_response():
-    kept = KeptResponses()
-    answer(kept, Reply(text="One."), "a", input="Count.")
-    answer(kept, Reply(text="Two."), "b", input="Go on.", previous_response_id="resp_a")
-    messages = answer(kept, Reply(text="Deux."), "c", input="In French.", previous_response_id="resp_a")
+    responses = KeptResponses()
+    answer(responses, Reply(text="One."), "a", input="Count.")
+    answer(responses, Reply(text="Two."), "b", input="Go on.", previous_response_id="resp_a")
+    messages = answer(responses, Reply(text="Deux."), "c", input="In French.", previous_response_id="resp_a")
 
     assert [message["content"] for message in messages] == ["Count.", "One.", "In French."]
 
 
 def test_a_reference_stands_for_the_item_with_its_id():
-    kept = KeptResponses()
-    answer(kept, CALLING, "a", input="What is the weather?")
-    whole = [{"role": "user", "content": "What is the weather?"}, *kept._conversations["resp_a"][1:], RESULT]
+    responses = KeptResponses()
+    answer(responses, CALLING, "a", input="What is the weather?")
+    whole = [{"role": "user", "content": "What is the weather?"}, *responses._conversations["resp_a"][1:], RESULT]
     names = [{"type": "item_reference", "id": item["id"]} if "id" in item else item for item in whole]
 
     assert sum(item.get("type") == "item_reference" for item in names) == 2
-    assert answer(kept, Reply(text="Sunny."), "b", input=names) == answer(kept, Reply(text="Sunny."), "c", input=whole)
+    assert answer(responses, Reply(text="Sunny."), "b", input=names) == answer(
+        responses, Reply(text="Sunny."), "c", input=whole
+    )
 
 
 @pytest.mark.parametrize(
@@ -79,8 +83,8 @@ def test_what_another_sample_was_told_is_refused(body, sentence):
 
 
 def test_what_a_client_does_not_want_stored_is_not_kept():
-    kept = KeptResponses()
-    answer(kept, Reply(text="One."), "a", input="Count.", store=False)
+    responses = KeptResponses()
+    answer(responses, Reply(text="One."), "a", input="Count.", store=False)
 
     with pytest.raises(Refusal, match="is none of this sample's"):
-        kept.complete({"previous_response_id": "resp_a", "input": "Go on."})
+        responses.complete({"previous_response_id": "resp_a", "input": "Go on."})
