@@ -77,7 +77,7 @@ def test_a_reference_stands_for_the_item_with_its_id():
         ),
     ],
 )
-def test_what_another_sample_was_told_is_refused(body, sentence):
+def test_responses_of_another_sample_are_refused(body, sentence):
     with pytest.raises(Refusal, match=f"^{sentence}"):
         KeptResponses().complete({"model": "m", "input": "Hello", **body})
 
