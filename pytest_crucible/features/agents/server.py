@@ -10,7 +10,6 @@ import contextvars
 import secrets
 import socket
 import time
-import uuid
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from dataclasses import field, replace
 from http import HTTPStatus
@@ -149,7 +148,7 @@ class _Call:
     dialect: Dialect
     path: str
     request: ClientRequest
-    answer_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    answer_id: str = field(default_factory=lambda: secrets.token_hex(16))
     """Unique also for a reply from the cache: clients replace a message by another one with its id."""
     created: int = field(default_factory=lambda: int(time.time()))
 
