@@ -25,7 +25,8 @@ SCRIPTS = {
         text(f"I have it.\n<code>\nfinal_answer('{ANSWER}')\n</code>"),
     ],
     "mini_swe_agent": [
-        call("bash", command="ls"),
+        # Not the files of the folder: each run adds one.
+        call("bash", command="echo sunny"),
         call("bash", command=f"echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && echo '{ANSWER}'"),
     ],
     "dspy_react": [
