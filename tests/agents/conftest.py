@@ -41,6 +41,11 @@ SCRIPTS = {
         text(f"[[ ## reasoning ## ]]\nSunny.\n\n[[ ## answer ## ]]\n{ANSWER}\n\n[[ ## completed ## ]]"),
     ],
 }
+# The same agents in other ways.
+SCRIPTS |= {
+    f"{name}{way}": SCRIPTS[name]
+    for name, way in (*(("smolagents_code", "_stream"), ("dspy_react", "_stream"), ("mini_swe_agent", "_command")),)
+} | {"smolagents_litellm": SCRIPTS["smolagents_tools"]}
 SUITE = """
 import json
 import pytest

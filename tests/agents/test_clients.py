@@ -32,12 +32,14 @@ PACKAGES = {
 OTHER_DIALECTS = (
     *("openai_responses", "openai_responses_stream", "anthropic_messages", "anthropic_messages_stream"),
     *("anthropic_tool_runner", "openai_agents", "openai_agents_stream", "pydantic_ai_responses"),
-    *("pydantic_ai_responses_stream", "pydantic_ai_anthropic"),
+    *("pydantic_ai_responses_stream", "pydantic_ai_anthropic", "langgraph_responses", "langgraph_responses_stream"),
+    *("litellm_responses", "litellm_anthropic", "litellm_anthropic_stream"),
 )
 CHATS = (
     *("openai_chat", "openai_chat_stream", "openai_agents_chat", "pydantic_ai_chat", "pydantic_ai_chat_stream"),
     *("langgraph_agent", "langgraph_agent_stream", "dspy_react", "smolagents_tools", "smolagents_tools_stream"),
-    *("smolagents_code", "litellm_completion", "litellm_completion_stream", "mini_swe_agent"),
+    *("smolagents_code", "smolagents_code_stream", "smolagents_litellm", "dspy_react_stream"),
+    *("litellm_completion", "litellm_completion_stream", "mini_swe_agent", "mini_swe_agent_command"),
 )
 
 
