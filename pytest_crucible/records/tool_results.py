@@ -23,7 +23,7 @@ def name_results(messages: Sequence[Any]) -> list[Any]:
     named = []
     for message in messages:
         if isinstance(message, Mapping):
-            names.update(_called(message.get("tool_calls")))
+            names.update(_function_names(message.get("tool_calls")))
             name = names.get(_text(message.get("tool_call_id"))) if message.get("role") == "tool" else None
             message = {**message, "name": name} if name and not message.get("name") else message
         named.append(message)
@@ -39,7 +39,7 @@ def result_name(message: Mapping[str, Any]) -> str:
     return _text(message.get("name")) if message.get("role") in RESULT_ROLES else ""
 
 
-def _called(calls: Any) -> Iterator[tuple[str, str]]:
+def _function_names(calls: Any) -> Iterator[tuple[str, str]]:
     """Yield the ids and names of tool calls."""
     for call in calls if isinstance(calls, list | tuple) else ():
         function = call.get("function") if isinstance(call, Mapping) else None
