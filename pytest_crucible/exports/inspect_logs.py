@@ -17,6 +17,7 @@ from typing import Any
 from pytest_crucible.exports.files import open_whole, require_folder
 from pytest_crucible.exports.results import ArmResults, RunResults, SampleResult, Written, as_text, safe_name
 from pytest_crucible.records import MetricFacts
+from pytest_crucible.records.tool_results import name_results, result_name
 from pytest_crucible.stats.number_format import quantity
 
 Json = dict[str, Any]
@@ -199,7 +200,7 @@ def _trajectory(result: SampleResult, model: str) -> list[Json]:
     reply = {"role": "assistant", "content": last.text, "tool_calls": last.tool_calls}
     # The test may have returned something else.
     scored = [] if last.text == result.text else [{"role": "assistant", "content": result.text}]
-    return [_chat_message(message, model) for message in (*last.messages, reply, *scored)]
+    return [_chat_message(message, model) for message in (*name_results(last.messages), reply, *scored)]
 
 
 def _chat_message(message: Mapping[str, Any], model: str) -> Json:
@@ -210,7 +211,8 @@ def _chat_message(message: Mapping[str, Any], model: str) -> Json:
         origin = {"source": "generate", "model": model}
         return {"role": role, "content": content, **origin, **({"tool_calls": called} if called else {})}
     if role == "tool":
-        return {"role": role, "content": content, "tool_call_id": message.get("tool_call_id")}
+        named = {"function": tool} if (tool := result_name(message)) else {}
+        return {"role": role, "content": content, "tool_call_id": message.get("tool_call_id"), **named}
     return {"role": role if role in _ROLES else "user", "content": content, "source": "input"}
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Conversation, StoredCall
 from pytest_crucible.records.reasoning import answer_text
+from pytest_crucible.records.tool_results import name_results, result_name
 
 NOT_RECORDED = "(not recorded)"
 TOOL_CALLS = "tool_calls"
@@ -99,9 +100,9 @@ def score_text(value: bool | float | str | None) -> str:
 
 
 def as_messages(sent: Any) -> list[Any]:
-    """Return the messages of a prompt: a text is one of the user's."""
+    """Return the messages of a prompt, results of tools with their names: a text is one of the user's."""
     if isinstance(sent, list) and all(isinstance(message, Mapping) for message in sent):
-        return sent
+        return name_results(sent)
     return [{"role": "user", "content": sent}]
 
 
@@ -128,14 +129,14 @@ def parameter_text(name: str, value: Any) -> Any:
 
 
 def _message(message: Mapping[str, Any]) -> Iterator[Block]:
-    content, role = message.get("content"), str(message.get("role", "message"))
-    tools = list(tool_texts(message.get(TOOL_CALLS)))
-    shown_apart = ("role", "content", "tool_call_id", *([TOOL_CALLS] if tools else []))
+    tool, tools = result_name(message), list(tool_texts(message.get(TOOL_CALLS)))
+    content, role = message.get("content"), f"{message.get('role', 'message')}{f' {tool}' if tool else ''}"
+    shown_apart = ("role", "content", "tool_call_id", *(["name"] if tool else []), *([TOOL_CALLS] if tools else []))
     rest = {name: value for name, value in message.items() if name not in shown_apart}
     if content if tools else (content is not None or not rest):
         yield Block("message", role, content)
-    for tool in tools:
-        yield Block("message", "tool call", tool)
+    for call in tools:
+        yield Block("message", "tool call", call)
     if rest:
         yield Block("message", role, rest)
 

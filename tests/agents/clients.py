@@ -9,7 +9,10 @@ import asyncio
 import contextlib
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 QUESTION = "What is the weather in Bern?"
@@ -267,11 +270,24 @@ def langgraph_agent_stream(base_url: str, tool: Tool) -> str:
     return "".join(pieces)
 
 
-def _langgraph(base_url: str, tool: Tool) -> Any:
+def langgraph_responses(base_url: str, tool: Tool) -> str:
+    agent = _langgraph(base_url, tool, use_responses_api=True)
+    return str(agent.invoke({"messages": [("user", QUESTION)]})["messages"][-1].text)
+
+
+def langgraph_responses_stream(base_url: str, tool: Tool) -> str:
+    pieces = []
+    agent = _langgraph(base_url, tool, use_responses_api=True)
+    for message, about in agent.stream({"messages": [("user", QUESTION)]}, stream_mode="messages"):
+        pieces += [message.text] if about["langgraph_node"] == "model" else []
+    return "".join(pieces)
+
+
+def _langgraph(base_url: str, tool: Tool, **settings: Any) -> Any:
     from langchain.agents import create_agent
     from langchain_openai import ChatOpenAI
 
-    return create_agent(ChatOpenAI(model="m", base_url=base_url, api_key="k"), tools=[tool.weather])
+    return create_agent(ChatOpenAI(model="m", base_url=base_url, api_key="k", **settings), tools=[tool.weather])
 
 
 def dspy_react(base_url: str, tool: Tool) -> str:
@@ -281,6 +297,21 @@ def dspy_react(base_url: str, tool: Tool) -> str:
     name = base_url.split("/")[-2]
     with dspy.context(lm=dspy.LM(f"openai/{name}", api_base=base_url, api_key="k")):
         return str(dspy.ReAct("question -> answer", tools=[tool.weather])(question=QUESTION).answer)
+
+
+def dspy_react_stream(base_url: str, tool: Tool) -> str:
+    import dspy
+
+    name = base_url.split("/")[-2]
+
+    async def run() -> str:
+        listeners = [dspy.streaming.StreamListener("answer")]
+        agent = dspy.streamify(dspy.ReAct("question -> answer", tools=[tool.weather]), stream_listeners=listeners)
+        pieces = [piece async for piece in agent(question=QUESTION)]
+        return str(pieces[-1].answer)
+
+    with dspy.context(lm=dspy.LM(f"openai/{name}", api_base=base_url, api_key="k")):
+        return asyncio.run(run())
 
 
 def smolagents_tools(base_url: str, tool: Tool) -> str:
@@ -307,6 +338,39 @@ def smolagents_code(base_url: str, tool: Tool) -> str:
     return str(CodeAgent(tools=[as_tool(tool.weather)], model=model).run(QUESTION))
 
 
+def smolagents_code_stream(base_url: str, tool: Tool) -> str:
+    from smolagents import CodeAgent, OpenAIModel
+    from smolagents import tool as as_tool
+
+    model = OpenAIModel("m", api_base=base_url, api_key="k")
+    return str(CodeAgent(tools=[as_tool(tool.weather)], model=model, stream_outputs=True).run(QUESTION))
+
+
+def smolagents_litellm(base_url: str, tool: Tool) -> str:
+    from smolagents import LiteLLMModel, ToolCallingAgent
+    from smolagents import tool as as_tool
+
+    model = LiteLLMModel("openai/m", api_base=base_url, api_key="k")
+    return str(ToolCallingAgent(tools=[as_tool(tool.weather)], model=model).run(QUESTION))
+
+
+def litellm_responses(base_url: str, tool: Tool) -> str:
+    import litellm
+
+    def create(items: list[Any]) -> Any:
+        return litellm.responses(items, "openai/m", tools=[RESPONSES_TOOL], api_base=base_url, api_key="k")
+
+    return _converse(create, tool)
+
+
+def litellm_anthropic(base_url: str, tool: Tool) -> str:
+    return _litellm(base_url.removesuffix("/v1"), tool, stream=False, model="anthropic/m")
+
+
+def litellm_anthropic_stream(base_url: str, tool: Tool) -> str:
+    return _litellm(base_url.removesuffix("/v1"), tool, stream=True, model="anthropic/m")
+
+
 def litellm_completion(base_url: str, tool: Tool) -> str:
     return _litellm(base_url, tool, stream=False)
 
@@ -315,13 +379,13 @@ def litellm_completion_stream(base_url: str, tool: Tool) -> str:
     return _litellm(base_url, tool, stream=True)
 
 
-def _litellm(base_url: str, tool: Tool, *, stream: bool) -> str:
+def _litellm(base_url: str, tool: Tool, *, stream: bool, model: str = "openai/m") -> str:
     import litellm
 
     messages: list[Any] = [{"role": "user", "content": QUESTION}]
     while True:
         answer = litellm.completion(
-            "openai/m", messages=messages, tools=[CHAT_TOOL], api_base=base_url, api_key="k", stream=stream
+            model, messages=messages, tools=[CHAT_TOOL], api_base=base_url, api_key="k", stream=stream
         )
         answer = litellm.stream_chunk_builder(list(answer)) if stream else answer
         message = answer.choices[0].message
@@ -333,6 +397,16 @@ def _litellm(base_url: str, tool: Tool, *, stream: bool) -> str:
         for call in message.tool_calls:
             result = tool.weather(**json.loads(call.function.arguments))
             messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
+
+
+def mini_swe_agent_command(base_url: str, tool: Tool) -> str:
+    """The program that users run, without questions."""
+    arguments = ["-m", "openai/m", "-t", QUESTION, "-y", "--exit-immediately", "-o", "trajectory.json"]
+    variables = {"OPENAI_BASE_URL": base_url, "OPENAI_API_KEY": "k", "MSWEA_CONFIGURED": "true"}
+    command = [str(Path(sys.executable).with_name("mini")), *arguments]
+    subprocess.run(command, env={**os.environ, **variables}, check=True, stdin=subprocess.DEVNULL, timeout=300)
+    tool.cities.append("Bern")
+    return str(json.loads(Path("trajectory.json").read_text())["info"]["submission"]).strip()
 
 
 def mini_swe_agent(base_url: str, tool: Tool) -> str:

@@ -25,7 +25,8 @@ SCRIPTS = {
         text(f"I have it.\n<code>\nfinal_answer('{ANSWER}')\n</code>"),
     ],
     "mini_swe_agent": [
-        call("bash", command="ls"),
+        # Not the files of the folder: each run adds one.
+        call("bash", command="echo sunny"),
         call("bash", command=f"echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && echo '{ANSWER}'"),
     ],
     "dspy_react": [
@@ -40,6 +41,11 @@ SCRIPTS = {
         text(f"[[ ## reasoning ## ]]\nSunny.\n\n[[ ## answer ## ]]\n{ANSWER}\n\n[[ ## completed ## ]]"),
     ],
 }
+# The same agents in other ways.
+SCRIPTS |= {
+    f"{name}{way}": SCRIPTS[name]
+    for name, way in (*(("smolagents_code", "_stream"), ("dspy_react", "_stream"), ("mini_swe_agent", "_command")),)
+} | {"smolagents_litellm": SCRIPTS["smolagents_tools"]}
 SUITE = """
 import json
 import pytest
@@ -86,6 +92,17 @@ def client_environment(folder: Path) -> dict[str, str]:
     return {**os.environ, **OFFLINE, "PYTHONPATH": str(ROOT), "DSPY_CACHEDIR": str(folder / "dspy")}
 
 
+def run_suite(folder: Path, base_url: str, environment: dict[str, str], *, streams: bool = False) -> None:
+    """Run the suite of a folder on an arm whose server is at an address. It must pass."""
+    options = [f'backend = "openai"\nbase_url = "{base_url}"\nmodel = "m"\nmode = "chat"']
+    options += ["stream = true"] if streams else []
+    (folder / "crucible.toml").write_text("[adapters.v2]\n" + "\n".join(options) + "\n")
+    options = "-p no:cacheprovider --crucible-adapter=v2 --crucible-cache=off".split()
+    command = [sys.executable, "-m", "pytest", *options]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 Run = Callable[..., dict[str, Trajectory]]
 
 
@@ -98,18 +115,7 @@ def run_client(server: ScriptedServer, tmp_path: Path) -> Run:
         (tmp_path / "samples.jsonl").write_text('{"id": "a", "input": "Bern"}\n')
         (tmp_path / "test_agent.py").write_text(SUITE.format(plain=plain, name=name))
         (tmp_path / "pytest.ini").write_text("[pytest]\n")
-        options = [f'backend = "openai"\nbase_url = "{server.url(name, "arm")}"\nmodel = "m"\nmode = "chat"']
-        options += ["stream = true"] if streams else []
-        (tmp_path / "crucible.toml").write_text("[adapters.v2]\n" + "\n".join(options) + "\n")
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            *"-p no:cacheprovider --crucible-adapter=v2 --crucible-cache=off".split(),
-        ]
-        environment = client_environment(tmp_path)
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600)
-        assert done.returncode == 0, done.stdout + done.stderr
+        run_suite(tmp_path, server.url(name, "arm"), client_environment(tmp_path), streams=streams)
         places = {"endpoint": "arm", **({"plain": "plain"} if with_plain else {})}
         return {
             place: Trajectory(

@@ -5,6 +5,7 @@ Skipped where a client is not installed: `pip install -r tests/agents/requiremen
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from importlib import metadata
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.agents import clients
-from tests.agents.conftest import Run, client_environment
+from tests.agents.conftest import Run, client_environment, run_suite
 from tests.agents.scripted_server import LOST, ScriptedServer
 
 pytestmark = pytest.mark.slow
@@ -32,12 +33,14 @@ PACKAGES = {
 OTHER_DIALECTS = (
     *("openai_responses", "openai_responses_stream", "anthropic_messages", "anthropic_messages_stream"),
     *("anthropic_tool_runner", "openai_agents", "openai_agents_stream", "pydantic_ai_responses"),
-    *("pydantic_ai_responses_stream", "pydantic_ai_anthropic"),
+    *("pydantic_ai_responses_stream", "pydantic_ai_anthropic", "langgraph_responses", "langgraph_responses_stream"),
+    *("litellm_responses", "litellm_anthropic", "litellm_anthropic_stream"),
 )
 CHATS = (
     *("openai_chat", "openai_chat_stream", "openai_agents_chat", "pydantic_ai_chat", "pydantic_ai_chat_stream"),
     *("langgraph_agent", "langgraph_agent_stream", "dspy_react", "smolagents_tools", "smolagents_tools_stream"),
-    *("smolagents_code", "litellm_completion", "litellm_completion_stream", "mini_swe_agent"),
+    *("smolagents_code", "smolagents_code_stream", "smolagents_litellm", "dspy_react_stream"),
+    *("litellm_completion", "litellm_completion_stream", "mini_swe_agent", "mini_swe_agent_command"),
 )
 
 
@@ -91,3 +94,25 @@ def test_a_client_stops_at_once_when_its_reply_is_lost(name: str, server: Script
 
     assert ended.returncode != 0
     assert len(server.bodies[f"{LOST}/{name}"]) == 1
+
+
+PROGRAM = """
+import pytest
+
+@pytest.mark.crucible([{{"id": "a", "input": "Bern"}}])
+def test_weather(sample, endpoint):
+    options = ["-m", "openai/m", "-t", "The weather?", "-y", "--exit-immediately", "-o", "trajectory.json"]
+    done = endpoint.run([{command!r}, *options], timeout_s=300)
+    assert (done.exit_status, endpoint.calls) == (0, 2), done
+"""
+
+
+def test_a_program_runs_on_a_machine_where_it_was_never_set_up(server: ScriptedServer, tmp_path: Path):
+    skip_if_missing("mini_swe_agent")
+    (tmp_path / "test_agent.py").write_text(PROGRAM.format(command=str(Path(sys.executable).with_name("mini"))))
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MSWEA_")}
+
+    run_suite(tmp_path, server.url("mini_swe_agent", "program"), {**environment, "HOME": str(tmp_path)})
+
+    assert len(server.messages("mini_swe_agent", "program")) == 2

@@ -92,6 +92,7 @@ def test_a_program_gets_none_of_the_hosts_keys_and_a_line_names_them(suite, monk
         "OPENAI_AGENTS_DISABLE_TRACING",
         "DSPY_CACHEDIR",
         "MSWEA_COST_TRACKING",
+        "MSWEA_CONFIGURED",
     ):
         assert name in names
     notes = [line for line in result.stdout.lines if "did not get these variables" in line]

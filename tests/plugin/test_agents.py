@@ -567,6 +567,56 @@ def test_the_tools_of_the_last_reply_are_shown_traced_and_exported(stopping, wor
     assert scored["content"] == "c1"
 
 
+ANSWERED = {
+    "chat/completions": """
+call = post_to("chat/completions", messages=[QUESTION], tools=TOOLS)["choices"][0]["message"]
+result = {"role": "tool", "tool_call_id": call["tool_calls"][0]["id"], "content": sample.expected}
+post_to("chat/completions", messages=[QUESTION, call, result], tools=TOOLS)
+""",
+    "responses": """
+[call] = post_to("responses", input=[QUESTION], tools=TOOLS)["output"]
+result = {"type": "function_call_output", "call_id": call["call_id"], "output": sample.expected}
+post_to("responses", input=[QUESTION, call, result], tools=TOOLS)
+""",
+    "messages": """
+content = post_to("messages", messages=[QUESTION], tools=TOOLS, max_tokens=9)["content"]
+result = {"type": "tool_result", "tool_use_id": content[0]["id"], "content": sample.expected}
+turns = [QUESTION, {"role": "assistant", "content": content}, {"role": "user", "content": [result]}]
+post_to("messages", messages=turns, tools=TOOLS, max_tokens=9)
+""",
+}
+TOOL_FORMS = {
+    "chat/completions": "{'type': 'function', 'function': {'name': 'add'}}",
+    "responses": "{'type': 'function', 'name': 'add', 'parameters': {'type': 'object'}}",
+    "messages": "{'name': 'add', 'input_schema': {'type': 'object'}}",
+}
+
+
+@pytest.mark.parametrize("path", ANSWERED)
+def test_the_result_of_a_tool_stands_under_its_name(agent, path):
+    head = f"""
+QUESTION = {{"role": "user", "content": sample.input}}
+TOOLS = [{TOOL_FORMS[path]}]
+def post_to(path, **body):
+    return json.loads(post(f"{{endpoint.base_url}}/{{path}}", {{"model": "m", **body}}))
+"""
+    agent.write_agent(lines(f"{head}{ANSWERED[path]}return 'done'"))
+    agent.json("--crucible-adapter=scripted")
+
+    agent.command("show", "latest", "--sample", "q3").stdout.fnmatch_lines(
+        ['*tool call  add({"sum": "3 + 1"})', "*call 2*", "*tool add   4", "*assistant  4"]
+    )
+    agent.command("trace", "latest", "q3").stdout.fnmatch_lines(["*tool add*4*"])
+    agent.command("export", "--what", "inspect", "-o", "logs")
+    [log] = (agent.path / "logs").glob("*.eval")
+    with zipfile.ZipFile(log) as archive:
+        messages = json.loads(archive.read("samples/q3_epoch_1.json"))["messages"]
+    assert [message["function"] for message in messages if message["role"] == "tool"] == ["add"]
+    with dashboard_client(".crucible/crucible.db") as client:
+        _, replies = client.get("/runs/latest/samples/1/3").text.split(">Replies<", 1)
+    assert replies.index(">tool call<") < replies.index("call 2") < replies.index(">tool add<")
+
+
 # Scripted models are not cached.
 CACHED = """
     import scripts

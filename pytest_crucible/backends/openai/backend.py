@@ -28,6 +28,8 @@ from pytest_crucible.records import Adapter, Reply, Request
 from pytest_crucible.records.errors import BackendError, Refused, Retryable, SpecError, describe_type
 
 PATHS: dict[Mode, str] = {"chat": "/chat/completions", "completions": "/completions"}
+# Their own types first: an agent's conversation has a hundred messages, and an abstract class takes eight times as long to check.
+_SEQUENCE, _MAPPING = (list, Sequence), (dict, Mapping)
 _ENCODER = json.JSONEncoder(separators=(",", ":"), check_circular=False, ensure_ascii=False, allow_nan=False)
 
 
@@ -62,12 +64,12 @@ def _chat(settings: Settings, prompt: Any) -> dict[str, Any]:
 def _messages(prompt: Any) -> list[Mapping[str, Any]]:
     if _is_tokens(prompt):
         raise TypeError("its input is a list of token ids, which only completions accept: remove mode and system")
-    if not isinstance(prompt, Sequence) or not prompt or isinstance(prompt, bytes):
+    if not isinstance(prompt, _SEQUENCE) or not prompt or isinstance(prompt, bytes):
         raise TypeError(
             f"its input is {describe_type(prompt)}; expected a text, a list of messages or a list of token ids"
         )
     for message in prompt:
-        if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
+        if not isinstance(message, _MAPPING) or not isinstance(message.get("role"), str):
             raise TypeError("a message of its input has no role: write {'role': ..., 'content': ...}")
     # Not validated further: servers accept roles and content parts that we do not know.
     return list(prompt)

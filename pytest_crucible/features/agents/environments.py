@@ -20,6 +20,8 @@ _ALWAYS: Mapping[str, str] = {
     # Otherwise litellm loads prices from the network, and mini-swe-agent ends at a model without one.
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "MSWEA_COST_TRACKING": "ignore_errors",
+    # Otherwise its program asks for a model and a key on a machine where it was never set up, such as one of CI.
+    "MSWEA_CONFIGURED": "true",
 }
 # Programs do not start without them; a short key may stand in a path by chance.
 _NEEDED = frozenset({"PATH", "HOME", "USER", "SHELL", "LANG", "PWD", "TMPDIR", "VIRTUAL_ENV", "PYTHONPATH"})

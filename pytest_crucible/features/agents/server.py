@@ -10,7 +10,6 @@ import contextvars
 import secrets
 import socket
 import time
-import uuid
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from dataclasses import field, replace
 from http import HTTPStatus
@@ -154,7 +153,7 @@ class _Call:
     path: str
     request: ClientRequest
     body: Mapping[str, Any]
-    answer_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    answer_id: str = field(default_factory=lambda: secrets.token_hex(16))
     """Unique also for a reply from the cache: clients replace a message by another one with its id."""
     created: int = field(default_factory=lambda: int(time.time()))
 

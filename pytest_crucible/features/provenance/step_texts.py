@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from pytest_crucible.features.provenance.decision_steps import LONGEST_TITLE
 from pytest_crucible.features.provenance.timeline import Step
 from pytest_crucible.features.provenance.timeline_text import CALLS, call_ends
+from pytest_crucible.records.tool_results import name_results, result_name
 from pytest_crucible.report.conversations import tool_texts
 from pytest_crucible.stats.number_format import quantity
 
@@ -50,7 +51,7 @@ def step_texts(steps: Sequence[Step]) -> list[list[NamedText]]:
 
 def _as_messages(prompt: Any) -> list[Any]:
     if isinstance(prompt, list) and all(isinstance(message, Mapping) for message in prompt):
-        return prompt
+        return name_results(prompt)
     return [] if prompt is None else [{"role": "prompt", "content": prompt}]
 
 
@@ -60,8 +61,10 @@ def _prompt(messages: Sequence[Any], before: Sequence[Any]) -> Iterator[NamedTex
     if repeated:
         yield NamedText("", f"({quantity(repeated, 'message')} as before)")
     for message in messages[repeated:]:
-        rest = {name: value for name, value in message.items() if name not in ("role", "content")}
-        content, role = message.get("content"), str(message.get("role", "message"))
+        tool = result_name(message)
+        shown_apart = ("role", "content", *(["name"] if tool else []))
+        rest = {name: value for name, value in message.items() if name not in shown_apart}
+        content, role = message.get("content"), f"{message.get('role', 'message')}{f' {tool}' if tool else ''}"
         if content is not None or not rest:
             yield NamedText(role, content)
         if rest:

@@ -38,14 +38,14 @@ def test_a_tool_is_shown_by_its_name_and_arguments_and_the_conversation_once():
     first, second = turns(([QUESTION], ""), ([QUESTION, ASKED, RESULT], "It is 2."))
 
     assert first == [("user", "What is 1 + 1?"), ("assistant", "")]
-    assert second == [("tool call", 'add({"terms": [1, 1]})'), ("tool", "2"), ("assistant", "It is 2.")]
+    assert second == [("tool call", 'add({"terms": [1, 1]})'), ("tool add", "2"), ("assistant", "It is 2.")]
 
 
 def test_the_tools_of_a_reply_are_shown_with_it_and_once():
     first, second = turns(([QUESTION], "", [CALL]), ([QUESTION, ASKED, RESULT], "It is 2.", []))
 
     assert first == [("user", "What is 1 + 1?"), ("tool call", 'add({"terms": [1, 1]})')]
-    assert second == [("tool", "2"), ("assistant", "It is 2.")]
+    assert second == [("tool add", "2"), ("assistant", "It is 2.")]
 
 
 def test_the_tools_of_the_last_reply_are_shown():
@@ -59,7 +59,7 @@ def test_arguments_that_a_client_has_written_again_are_shown_once():
 
     _, second = turns(([QUESTION], "", [CALL]), ([QUESTION, {**ASKED, "tool_calls": [again]}, RESULT], "2", []))
 
-    assert second[0] == ("tool", "2")
+    assert second[0] == ("tool add", "2")
 
 
 def test_other_tools_than_those_of_the_reply_are_shown():
@@ -68,6 +68,39 @@ def test_other_tools_than_those_of_the_reply_are_shown():
     _, second = turns(([QUESTION], "", [CALL]), ([QUESTION, {**ASKED, "tool_calls": [other]}, RESULT], "2", []))
 
     assert second[0] == ("tool call", "subtract({})")
+
+
+def test_results_of_one_turn_have_the_names_of_the_calls_that_they_answer():
+    later = {"id": "c2", "type": "function", "function": {"name": "round", "arguments": "{}"}}
+    results = [{"role": "tool", "tool_call_id": name, "content": name} for name in ("c2", "c1", "c3")]
+
+    _, second = turns(
+        ([QUESTION], "", [CALL, later]), ([QUESTION, {**ASKED, "tool_calls": [CALL, later]}, *results], "")
+    )
+
+    assert second[:3] == [("tool round", "c2"), ("tool add", "c1"), ("tool", "c3")]
+
+
+def test_an_id_that_a_client_gives_again_is_that_of_the_last_call():
+    other = {**CALL, "function": {"name": "subtract", "arguments": "{}"}}
+    sent = [QUESTION, ASKED, RESULT, {**ASKED, "tool_calls": [other]}, {**RESULT, "content": "0"}]
+
+    [only] = turns((sent, "0"))
+
+    assert [block for block in only if block[0].startswith("tool ")] == [
+        ("tool call", 'add({"terms": [1, 1]})'),
+        ("tool add", "2"),
+        ("tool call", "subtract({})"),
+        ("tool subtract", "0"),
+    ]
+
+
+def test_a_name_that_a_client_gives_itself_is_shown_once():
+    [only] = turns(
+        ([QUESTION, ASKED, {**RESULT, "name": "sum"}, {"role": "function", "name": "old", "content": "1"}], "2")
+    )
+
+    assert only[2:4] == [("tool sum", "2"), ("function old", "1")]
 
 
 def test_tools_in_another_form_are_shown_as_they_are():

@@ -42,7 +42,7 @@ class Chat:
     def answer(self, request: ClientRequest, reply: Reply, answer_id: str, created: int) -> dict[str, Any]:
         choices = []
         for index, choice in enumerate((reply, *reply.alternatives)):
-            message = write_message(choice, write_calls(choice, request.earlier_calls))
+            message = write_message(choice, _write_calls(request, choice))
             choices.append({"index": index, "message": message, **_write_end(request, choice)})
         head = _write_head("chat.completion", request, answer_id, created)
         usage = write_usage(reply.input_tokens, reply.output_tokens)
@@ -85,7 +85,7 @@ class ChatStream:
         return write_event(write_error(sentence, 500))
 
     def _choice(self, index: int, reply: Reply, text: str) -> bytes:
-        calls = write_calls(reply, self._request.earlier_calls)
+        calls = _write_calls(self._request, reply)
         numbered = [{"index": number, **call} for number, call in enumerate(calls)]
         deltas = ({"reasoning_content": reply.reasoning}, {"content": text}, {"tool_calls": numbered})
         chunks = [self._chunk(index, delta) for delta in deltas if any(delta.values())]
@@ -98,6 +98,11 @@ class ChatStream:
 
 def _write_head(kind: str, request: ClientRequest, answer_id: str, created: int) -> dict[str, Any]:
     return {"id": f"chatcmpl-{answer_id}", "object": kind, "created": created, "model": request.model}
+
+
+def _write_calls(request: ClientRequest, reply: Reply) -> list[dict[str, Any]]:
+    # The earlier calls are counted only where the names of new ones may need it: a conversation may be long.
+    return write_calls(reply, request.earlier_calls) if reply.tool_calls else []
 
 
 def _write_end(request: ClientRequest, reply: Reply) -> dict[str, Any]:

@@ -147,6 +147,14 @@ async def test_a_malformed_request_gets_an_error_and_ends_the_connection(sent, s
     assert sentence in refusal[1]
 
 
+async def test_names_of_headers_are_read_alike_each_time():
+    for sent in ("X-Name", "x-NAME") * 2:
+        assert parse_head(f"GET / HTTP/1.1\r\n{sent}: a").headers == {"x-name": "a"}
+        for wrong in ("x name: a", ": a", "x-name", "content-length: 1\r\nContent-Length: 1"):
+            with pytest.raises(Refusal, match="is not a header"):
+                parse_head(f"GET / HTTP/1.1\r\n{wrong}")
+
+
 async def test_a_client_that_goes_on_sending_still_gets_the_refusal():
     body = b"x" * 3_000_000
     status, _ = await refusal_of(
