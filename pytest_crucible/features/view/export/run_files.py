@@ -1,4 +1,4 @@
-"""Writes one run's pages as files for a static server: all at once, or nothing."""
+"""Writes one run's pages as files for a static server, whose links are relative: all at once, or nothing."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 from markupsafe import Markup
 
+from pytest_crucible.features.view.addresses import Addresses
 from pytest_crucible.features.view.application import ASSETS
 from pytest_crucible.features.view.export.export_samples import read_samples
-from pytest_crucible.features.view.export.static_addresses import SAMPLES_A_FILE, StaticAddresses
 from pytest_crucible.features.view.pages.run import planned_experiments
 from pytest_crucible.features.view.run.requests_of_run import render_requests
 from pytest_crucible.features.view.run.results import render_everything
@@ -154,3 +155,68 @@ def _parts(store: RunStore, plan: Plan) -> list[range]:
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8", newline="\n")
+
+
+SAMPLES_A_FILE = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class StaticAddresses(Addresses):
+    """Addresses from a page some folders below the first. Pages that need a server have an empty one."""
+
+    is_static: ClassVar[bool] = True
+    root: str = ""
+    """The way up to the first page, such as `../../`."""
+
+    def runs(self, **state: str | int) -> str:
+        return ""
+
+    def run(self, run: str) -> str:
+        return f"{self.root}index.html"
+
+    def events(self, run: str = "") -> str:
+        return ""
+
+    def results(self, run: str) -> str:
+        return ""
+
+    def explanations(self, run: str) -> str:
+        return ""
+
+    def samples(self, run: str, **state: str | int) -> str:
+        """Return the list of files of samples, or its part on an experiment; empty for a list with a filter."""
+        if state.keys() - {"experiment"}:
+            return ""
+        part = f"#experiment-{state['experiment']}" if state else ""
+        return f"{self.root}samples.html{part}"
+
+    def samples_file(self, experiment: int, number: int) -> str:
+        """Return a file of samples. Files of an experiment are numbered from 1."""
+        return f"{self.root}samples/{experiment}/{number}.html"
+
+    def sample(self, run: str, experiment: int, position: int, **state: str | int) -> str:
+        return f"{self.samples_file(experiment, position // SAMPLES_A_FILE + 1)}#sample-{position}"
+
+    def requests(self, run: str, part: str = "") -> str:
+        return "" if part else f"{self.root}requests.html"
+
+    def training(self, run: str, part: str = "") -> str:
+        return "" if part else f"{self.root}training.html"
+
+    def labels(self, run: str, **state: str | int) -> str:
+        return ""
+
+    def comparisons(self, **state: str | int) -> str:
+        return ""
+
+    def compare(self, candidate: str, baseline: str, part: str = "") -> str:
+        return ""
+
+    def trends(self) -> str:
+        return ""
+
+    def trend(self, metric: str, part: str = "", **state: str | int) -> str:
+        return ""
+
+    def asset(self, name: str) -> str:
+        return f"{self.root}assets/{name}"
