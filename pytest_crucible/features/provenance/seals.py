@@ -23,8 +23,7 @@ from pytest_crucible.features.provenance.seal_keys import CHECKSUM_BYTES, KeyedR
 from pytest_crucible.features.provenance.tables import seal_chains, seals
 from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.store.database import Connection
-from pytest_crucible.store.row_changes import RowChange
-from pytest_crucible.store.table import Table
+from pytest_crucible.store.table import RowChange, Table
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from pytest_crucible.features.provenance.exports.mermaid import (
     render_sequence,
     render_timeline,
 )
-from pytest_crucible.features.provenance.exports.shorten import first_steps
+from pytest_crucible.features.provenance.exports.steps import first_steps
 from pytest_crucible.features.provenance.timeline import Step, Timeline
 from pytest_crucible.features.provenance.timeline_text import (
     CALLS,

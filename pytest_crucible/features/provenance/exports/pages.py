@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_crucible.features.provenance.exports.folding import node_text
 from pytest_crucible.features.provenance.exports.mermaid_graphs import MOST_NODES, draw_graph, fold_until_readable
-from pytest_crucible.features.provenance.exports.shorten import first_steps
+from pytest_crucible.features.provenance.exports.steps import first_steps
 from pytest_crucible.features.provenance.graph import Graph
 from pytest_crucible.features.provenance.step_texts import NamedText, step_texts
 from pytest_crucible.features.provenance.timeline import Timeline

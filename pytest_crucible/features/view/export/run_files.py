@@ -18,8 +18,7 @@ from pytest_crucible.features.view.application import ASSETS
 from pytest_crucible.features.view.export.export_samples import read_samples
 from pytest_crucible.features.view.pages.run import planned_experiments
 from pytest_crucible.features.view.run.requests_of_run import render_requests
-from pytest_crucible.features.view.run.results import render_everything
-from pytest_crucible.features.view.run.trainings_of_run import render_trainings
+from pytest_crucible.features.view.run.results import render_everything, render_trainings
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Plan
