@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_crucible.backends import Backend, KnowsItsSamples
 from pytest_crucible.backends.protocol import find_innermost
@@ -19,10 +19,6 @@ from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.files import hash_file
 from pytest_crucible.records.secret_settings import is_secret
 from pytest_crucible.records.serialize import canonical
-
-if TYPE_CHECKING:
-    from pytest_crucible.adapters.opened_arm import OpenedArm
-    from pytest_crucible.records import Arm
 
 
 @dataclass(frozen=True)

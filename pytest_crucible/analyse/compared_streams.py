@@ -13,7 +13,7 @@ from pytest_crucible.analyse.comparisons import NOTHING, bounded_value, prepare_
 from pytest_crucible.analyse.measure_streams import ArmCounts, read_difference
 from pytest_crucible.analyse.statistics import inapplicable_samples, lost_samples, row_of, scored_samples
 from pytest_crucible.measures.row import Difference, End, Prepared
-from pytest_crucible.measures.stream_limits import refusal
+from pytest_crucible.measures.statistic import refusal
 from pytest_crucible.measures.streams import PairStream, stream_problem
 from pytest_crucible.measures.table import comparison_row, contrast_problem
 from pytest_crucible.records import Comparison, Contrast, Evidence, MetricFacts

@@ -37,7 +37,7 @@ from pytest_crucible.analyse.targets import (
     worst_if_inapplicable,
 )
 from pytest_crucible.measures.row import Difference, End, Measured, Prepared
-from pytest_crucible.measures.stream_limits import refusal
+from pytest_crucible.measures.statistic import refusal
 from pytest_crucible.measures.streams import ArmStream, PairStream, stream_problem
 from pytest_crucible.measures.table import target_problem
 from pytest_crucible.quick_dataclass import dataclass

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from pytest_crucible.commands.options import json_option, print_result, store_option
-from pytest_crucible.exports.further import FurtherExport
+from pytest_crucible.exports.files import FurtherExport
 from pytest_crucible.exports.results import WriteResults, Written
 from pytest_crucible.exports.table_files import FORMATS as TABLE_FORMATS
 from pytest_crucible.exports.table_files import find_writer, write_file

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pytest_crucible.measures.mean_streams import MeanPairStream, MeanStream
 from pytest_crucible.measures.percentile_streams import GROUPS, PercentilePairStream, PercentileStream
 from pytest_crucible.measures.row import Difference, Measured, Prepared
-from pytest_crucible.measures.stream_limits import refusal as refusal
+from pytest_crucible.measures.statistic import refusal as refusal
 from pytest_crucible.measures.table import OF_MEANS, STATISTICS, comparison_row
 from pytest_crucible.records import BoundedValue, Contrast, Measure, MetricFacts
 

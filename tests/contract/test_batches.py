@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from pytest_crucible.importers.results import ImportedFile, Results, Row
-from pytest_crucible.runs.imported import ImportedTask, ImportOptions
+from pytest_crucible.runs.imported import ImportedTask, ImportOptions, enter_task
 from pytest_crucible.runs.imported_batches import ImportedBatches
-from pytest_crucible.runs.imported_rows import enter_task
 from pytest_crucible.runs.imported_samples import NamedSamples
 from pytest_crucible.runs.imported_tasks import group_tasks
 from pytest_crucible.store.runs import RunStore

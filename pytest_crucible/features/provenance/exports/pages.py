@@ -66,14 +66,10 @@ def timelines_html(timelines: Sequence[Timeline]) -> str:
     return render_page(
         _HERE / "trace.html.j2",
         more_style=_STEPS,
-        title=_title(timelines),
+        title=f"Trace of {printable(timelines[0].sample, AN_ID)} in run {timelines[0].run}" if timelines else "Trace",
         timelines=[_timeline_on_page(timeline) for timeline in first_steps(timelines, MOST_ROWS)],
         opened=_OPENED,
     )
-
-
-def _title(timelines: Sequence[Timeline]) -> str:
-    return f"Trace of {printable(timelines[0].sample, AN_ID)} in run {timelines[0].run}" if timelines else "Trace"
 
 
 def _timeline_on_page(timeline: Timeline) -> TimelineOnPage:
