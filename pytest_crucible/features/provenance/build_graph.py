@@ -10,8 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import field
 from typing import Any
 
-from pytest_crucible.features.provenance.graph import Graph
-from pytest_crucible.features.provenance.graph_draft import GraphDraft
+from pytest_crucible.features.provenance.graph import Graph, GraphDraft
 from pytest_crucible.features.provenance.made_from import add_adapter, add_commit_of_run, add_metrics, add_suite
 from pytest_crucible.features.provenance.reply_nodes import (
     ArmPart,

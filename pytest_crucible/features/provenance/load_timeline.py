@@ -7,11 +7,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from pytest_crucible.features.provenance.decision_steps import steps_of_decisions
 from pytest_crucible.features.provenance.decisions import Decision
 from pytest_crucible.features.provenance.event_steps import StoredEvent, event_steps, load_sample_events
 from pytest_crucible.features.provenance.load_decisions import load_decisions
-from pytest_crucible.features.provenance.timeline import Step, StepKind, Timeline
+from pytest_crucible.features.provenance.timeline import Step, StepKind, Timeline, steps_of_decisions
 from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import JUDGE, Conversation, Plan, StoredCall, Unit
 from pytest_crucible.records.errors import SpecError, suggest

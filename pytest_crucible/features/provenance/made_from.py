@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
-from pytest_crucible.features.provenance.graph_draft import GraphDraft
+from pytest_crucible.features.provenance.graph import GraphDraft
 from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Ancestor, Arm, Plan
 from pytest_crucible.records.serialize import pick

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from pytest_crucible.features.provenance.graph_draft import GraphDraft
+from pytest_crucible.features.provenance.graph import GraphDraft
 from pytest_crucible.features.provenance.made_from import add_adapter, add_commit_of_run, add_imported_files, add_suite
 from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Arm, Plan, Run

@@ -13,7 +13,6 @@ import click
 
 from pytest_crucible.commands.options import json_option, print_result, run_argument, store_option
 from pytest_crucible.features.provenance import kinds
-from pytest_crucible.features.provenance.decision_steps import steps_of_decisions
 from pytest_crucible.features.provenance.decisions import Decision
 from pytest_crucible.features.provenance.differences import ChainDifference, compare_runs
 from pytest_crucible.features.provenance.exports.files import (
@@ -25,7 +24,7 @@ from pytest_crucible.features.provenance.load_decisions import Chain
 from pytest_crucible.features.provenance.load_timeline import check_arm, load_timelines
 from pytest_crucible.features.provenance.search import Found, find_decisions
 from pytest_crucible.features.provenance.step_texts import step_texts
-from pytest_crucible.features.provenance.timeline import Step, Timeline
+from pytest_crucible.features.provenance.timeline import Step, Timeline, steps_of_decisions
 from pytest_crucible.features.provenance.timeline_text import OfReply, heading
 from pytest_crucible.features.provenance.trace_lines import TextLayout, text_lines, title_lines, trace_lines
 from pytest_crucible.quick_dataclass import dataclass

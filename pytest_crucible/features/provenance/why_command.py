@@ -11,8 +11,7 @@ from pytest_crucible.analyse.analysis import AnalysisInputs
 from pytest_crucible.commands.options import json_option, print_result, run_argument, store_option
 from pytest_crucible.features.provenance.build_graph import build_graph
 from pytest_crucible.features.provenance.exports.files import check_graph_file, graph_file_options, write_graph
-from pytest_crucible.features.provenance.graph import Graph, Node, targets
-from pytest_crucible.features.provenance.graph_draft import GraphDraft
+from pytest_crucible.features.provenance.graph import Graph, GraphDraft, Node, targets
 from pytest_crucible.features.provenance.load_verdict_facts import load_verdict_facts
 from pytest_crucible.features.provenance.why_lines import verdict_lines
 from pytest_crucible.records import Run, Verdict
