@@ -16,11 +16,6 @@ from tests.stored_samples import numbered_samples, score, store_samples
 
 
 @pytest.fixture
-def path(tmp_path):
-    return tmp_path / "runs.db"
-
-
-@pytest.fixture
 def store(path):
     with contextlib.closing(RunStore(str(path))) as opened:
         yield opened
