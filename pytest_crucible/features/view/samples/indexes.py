@@ -18,8 +18,7 @@ from pytest_crucible.analyse.scores import Flags
 from pytest_crucible.analyse.slices import MOST_GROUPS, is_by_twin
 from pytest_crucible.features.view.samples.index import Codes, Labels, SampleIndex, load_index
 from pytest_crucible.features.view.samples.search import find_samples
-from pytest_crucible.features.view.samples.select import select_samples
-from pytest_crucible.features.view.samples.state import ListState
+from pytest_crucible.features.view.samples.select import ListState, select_samples
 from pytest_crucible.measures.fields import field_names, label_order, slice_samples
 from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Plan
