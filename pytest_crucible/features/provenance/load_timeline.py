@@ -1,4 +1,4 @@
-"""Reads what happened to a sample: calls, requests, waits, votes, decisions and scores, in the order of time."""
+"""Reads what happened to a sample: calls, requests and other events, votes, decisions and scores, in the order of time."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_crucible.features.provenance.decisions import Decision
-from pytest_crucible.features.provenance.event_steps import StoredEvent, event_steps, load_sample_events
 from pytest_crucible.features.provenance.load_decisions import load_decisions
 from pytest_crucible.features.provenance.timeline import Step, StepKind, Timeline, steps_of_decisions
 from pytest_crucible.quick_dataclass import dataclass
-from pytest_crucible.records import JUDGE, Conversation, Plan, StoredCall, Unit
+from pytest_crucible.records import HELPERS, JUDGE, Conversation, Plan, StoredCall, Unit
 from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.report.conversations import parameter_text
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.calls import unknown_calls
 from pytest_crucible.store.conversations import load_conversations
+from pytest_crucible.store.database import from_json
 from pytest_crucible.store.reply_facts import ReplyFacts, ReplyRow, load_reply_facts
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.samples import all_sample_ids, find_position, samples
@@ -268,3 +268,126 @@ def end_step(conversation: Conversation, row: ReplyRow) -> Step:
 
 def _without_none(facts: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in facts.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredEvent:
+    """An event about a sample."""
+
+    name: str
+    arm: str
+    """The arm that replied, also for a judge's request about its reply."""
+    member: str
+    """The member of an ensemble, or `judge:NAME`."""
+    repeat: int
+    """The place of the reply among all of its arm to the sample, those to variants included."""
+    at: float
+    seconds: float | None
+    call: int | None
+    request: int | None
+    facts: Mapping[str, Any]
+
+    @property
+    def began(self) -> float:
+        return self.at - (self.seconds or 0.0)
+
+
+def load_sample_events(store: RunStore, run: str, nodeid: str, sample: str) -> list[StoredEvent]:
+    """Return the events about a sample in an experiment, in the order of writing."""
+    query = """
+        SELECT
+            name, arm, epoch, at, seconds, call, request, facts,
+            error, input_tokens, output_tokens, first_token_s, cost_usd
+        FROM events WHERE run = :run AND experiment = :nodeid AND sample = :sample ORDER BY id
+    """
+    return [_read(*row) for row in store.rows(query, run=run, nodeid=nodeid, sample=sample)]
+
+
+_AMOUNTS = ("error", "input_tokens", "output_tokens", "first_token_s", "usd")
+
+
+def _read(
+    name: str,
+    arm: str,
+    repeat: int,
+    at: float,
+    seconds: float | None,
+    call: int | None,
+    request: int | None,
+    facts: str | None,
+    *amounts: Any,
+) -> StoredEvent:
+    stored_amounts = {amount: value for amount, value in zip(_AMOUNTS, amounts, strict=True) if value is not None}
+    rest = dict(from_json(facts) or {})
+    # The member of a vote is its winner's.
+    member = "" if name == "vote" else str(rest.pop("member", ""))
+    is_helper = arm.startswith(HELPERS)
+    return StoredEvent(
+        name=name,
+        arm=str(rest.pop("scored_arm", "")) if is_helper else arm,
+        member=arm if is_helper else member,
+        repeat=repeat,
+        at=at,
+        seconds=seconds,
+        call=call,
+        request=request,
+        facts={**rest, **stored_amounts},
+    )
+
+
+_KINDS: Mapping[str, StepKind] = {
+    "request.stop": "request",
+    "request.retry": "retry",
+    "limiter.wait": "wait",
+    "hedge.fired": "hedge",
+    "hedge.won": "hedge",
+    "vote": "vote",
+}
+
+
+def event_steps(events: Sequence[StoredEvent], *, only_call: int | None) -> Iterator[Step]:
+    """Yield the steps of events, without those that a call shows itself, such as a hit of the reply cache.
+
+    `only_call` is the call of events that name none, as in formats before 11; None where there are several calls.
+    """
+    for event in events:
+        if event.name in _KINDS:
+            yield Step(
+                kind=_KINDS[event.name],
+                title=_title(event),
+                at=event.at,
+                seconds=event.seconds,
+                call=event.call or only_call,
+                request=event.request,
+                member=event.member,
+                facts={"event": event.name, **event.facts},
+            )
+
+
+def _title(event: StoredEvent) -> str:
+    facts, seconds = event.facts, event.seconds or 0.0
+    number = "" if event.request is None else f" {event.request}"
+    by = f"{event.member}, " if event.member else ""
+    match event.name:
+        case "request.stop":
+            return (
+                f"{by}request{number}: {facts.get('error') or facts.get('finish') or 'answered'} after {seconds:.3g} s"
+            )
+        case "request.retry":
+            return f"{by}sent again in {facts.get('wait_s', 0.0):.3g} s, after {facts.get('kind', 'a failure')}"
+        case "limiter.wait":
+            return f"{by}waited {seconds:.3g} s for its turn"
+        case "hedge.fired":
+            return f"{by}request{number} sent as well, after {facts.get('delay_s', 0.0):.3g} s without a reply"
+        case "hedge.won":
+            return f"{by}request{number} answered first"
+    return _vote_title(facts)
+
+
+def _vote_title(facts: Mapping[str, Any]) -> str:
+    """Return what the members of an ensemble have decided."""
+    members = f"of {len(facts['queried'])} members" if isinstance(facts.get("queried"), list) else "of the members"
+    if facts.get("member") is None:
+        return f"vote {members}: no answer"
+    share = f", {facts['consensus']:.0%} of the votes" if isinstance(facts.get("consensus"), int | float) else ""
+    return f"vote {members}: the answer of {facts['member']}{share}"

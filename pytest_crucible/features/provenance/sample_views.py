@@ -6,8 +6,15 @@ from collections.abc import Iterator, Sequence
 
 from pytest_crucible.features.provenance.load_timeline import experiment_timelines
 from pytest_crucible.features.provenance.step_texts import step_texts
-from pytest_crucible.features.provenance.timeline import Step, Timeline
-from pytest_crucible.features.provenance.timeline_text import find_start, heading, step_text, time_text, unknown_text
+from pytest_crucible.features.provenance.timeline import (
+    Step,
+    Timeline,
+    find_start,
+    heading,
+    step_text,
+    time_text,
+    unknown_text,
+)
 from pytest_crucible.records import Conversation, Note, Plan, Row, Table, View
 from pytest_crucible.records.views import Span, TimeBars
 from pytest_crucible.stats.number_format import quantity, seconds

@@ -24,8 +24,7 @@ from pytest_crucible.features.provenance.load_decisions import Chain
 from pytest_crucible.features.provenance.load_timeline import check_arm, load_timelines
 from pytest_crucible.features.provenance.search import Found, find_decisions
 from pytest_crucible.features.provenance.step_texts import step_texts
-from pytest_crucible.features.provenance.timeline import Step, Timeline, steps_of_decisions
-from pytest_crucible.features.provenance.timeline_text import OfReply, heading
+from pytest_crucible.features.provenance.timeline import OfReply, Step, Timeline, heading, steps_of_decisions
 from pytest_crucible.features.provenance.trace_lines import TextLayout, text_lines, title_lines, trace_lines
 from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import SpecError

@@ -17,11 +17,9 @@ from typing import Any
 from pytest_crucible.backends.budget import SpendLedger
 from pytest_crucible.backends.limiting.control import Control, LimiterState
 from pytest_crucible.features.scale.budget_leases import BudgetLeases, SpendAnswer, SpendReport
-from pytest_crucible.features.scale.lease_client import LeaseClient, Part
-from pytest_crucible.features.scale.leased_ledger import LeasedLedger
 from pytest_crucible.features.scale.limit_leases import LimitLeases, LimitReport, Share
-from pytest_crucible.features.scale.shared_limits import LeasedState
 from pytest_crucible.features.scale.shared_replies import RemoteRows, ReplyDesk, answer_queries
+from pytest_crucible.features.scale.worker_leases import LeaseClient, LeasedLedger, LeasedState, Part
 from pytest_crucible.session.resources import SharedByWorkers
 from pytest_crucible.store.replies import ReplyRows
 

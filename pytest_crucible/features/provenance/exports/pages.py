@@ -12,8 +12,8 @@ from pytest_crucible.features.provenance.exports.mermaid_graphs import MOST_NODE
 from pytest_crucible.features.provenance.exports.steps import first_steps
 from pytest_crucible.features.provenance.graph import Graph
 from pytest_crucible.features.provenance.step_texts import NamedText, step_texts
-from pytest_crucible.features.provenance.timeline import Timeline
-from pytest_crucible.features.provenance.timeline_text import (
+from pytest_crucible.features.provenance.timeline import (
+    Timeline,
     find_start,
     heading,
     step_text,

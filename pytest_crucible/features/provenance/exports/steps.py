@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pytest_crucible.features.provenance.timeline import Step, Timeline
-from pytest_crucible.features.provenance.timeline_text import find_start
+from pytest_crucible.features.provenance.timeline import Step, Timeline, find_start
 from pytest_crucible.stats.number_format import quantity
 
 
