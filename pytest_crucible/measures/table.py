@@ -18,7 +18,7 @@ def _lazy(module: str, function: str) -> Callable[..., Any]:
     return lazy_function(f"pytest_crucible.measures.{module}", function)
 
 
-def _computed(module: str, functions: str) -> dict[str, Any]:
+def _functions_of(module: str, functions: str) -> dict[str, Any]:
     """Return the functions of a row that prepare the scores, estimate, bound, and compare two arms."""
     names = zip(("prepare", "estimate", "bound", "difference"), functions.split(), strict=True)
     return {name: _lazy(module, function) for name, function in names}
@@ -33,7 +33,7 @@ MEAN = Statistic(
     title="mean",
     takes=("metric",),
     example="mean(accuracy) >= 0.80",
-    **_computed("means", "prepare estimate_mean bound_mean compare_means"),
+    **_functions_of("means", "prepare estimate_mean bound_mean compare_means"),
     value_range=declarations.metric_range,
     higher_is_better=declarations.metric_direction,
     samples_to_prove=_lazy("means", "samples_to_prove_mean"),
@@ -66,7 +66,7 @@ AUROC = Statistic(
     title="area under the ROC curve",
     takes=("score",),
     example="auroc(score) >= 0.70",
-    **_computed("auroc", "prepare estimate bound compare"),
+    **_functions_of("auroc", "prepare estimate bound compare"),
     value_range=declarations.rate_range,
     higher_is_better=_higher_is_better,
     expected_problem=_lazy("auroc", "expected_problem"),
@@ -77,7 +77,7 @@ PRECISION = Statistic(
     takes=("spans",),
     parts=("right", "predicted"),
     example="precision(pii) >= 0.95",
-    **_computed("pooled", "prepare_counts estimate bound_ratio compare"),
+    **_functions_of("pooled", "prepare_counts estimate bound_ratio compare"),
     value_range=declarations.rate_range,
     higher_is_better=_higher_is_better,
 )
@@ -89,7 +89,7 @@ _ROWS = (
         takes=("metric",),
         condition="always",
         example="rate(entailment >= 0.75) >= 0.45",
-        **_computed("means", "prepare estimate_mean bound_mean compare_means"),
+        **_functions_of("means", "prepare estimate_mean bound_mean compare_means"),
         value_range=declarations.rate_range,
         higher_is_better=declarations.metric_direction,
         samples_to_prove=_lazy("means", "samples_to_prove_mean"),
@@ -103,7 +103,7 @@ _ROWS = (
         takes=("metric",),
         condition="optional",
         example="count(high_flags) == 0",
-        **_computed("means", "prepare estimate_count bound_count compare_counts"),
+        **_functions_of("means", "prepare estimate_count bound_count compare_counts"),
         no_proof=_lazy("means", "no_proof"),
         value_range=declarations.any_range,
         higher_is_better=declarations.metric_direction,
@@ -117,7 +117,7 @@ _ROWS = (
         percent_prefix="p",
         takes=("metric",),
         example="p95(latency_s) <= 2",
-        **_computed("percentiles", "prepare estimate bound compare"),
+        **_functions_of("percentiles", "prepare estimate bound compare"),
         of_replies=True,
         value_range=declarations.metric_range,
         higher_is_better=declarations.metric_direction,
@@ -145,7 +145,7 @@ _ROWS = (
         title="F1",
         takes=("flag",),
         example="f1(flagged) >= 0.80",
-        **_computed("pooled", "prepare_f1 estimate bound_ratio compare"),
+        **_functions_of("pooled", "prepare_f1 estimate bound_ratio compare"),
         value_range=declarations.rate_range,
         higher_is_better=_higher_is_better,
         check=_lazy("pooled", "flags_problem"),
@@ -165,7 +165,7 @@ _ROWS = (
         takes=("confidence", "accuracy"),
         may_omit_last=True,
         example="ece(confidence, accuracy) <= 0.05",
-        **_computed("calibration", "prepare estimate bound compare"),
+        **_functions_of("calibration", "prepare estimate bound compare"),
         value_range=declarations.rate_range,
         higher_is_better=lambda measure, facts: False,
         check=_lazy("calibration", "check"),
