@@ -79,7 +79,7 @@ async def _ask(url: str, run: str, seconds: float) -> int:
 
 def desk() -> list[Figure]:
     """CPU time of the actor for 64 workers that send 500 requests/s each, without the calls themselves."""
-    from pytest_crucible.features.scale.lease_desk import LeaseDesk
+    from pytest_crucible.features.scale.leases import LeaseDesk
     from pytest_crucible.features.scale.limit_leases import Ended, LimitReport, Stamp
 
     leases, stamp = LeaseDesk(), Stamp(0.0, float("inf"))

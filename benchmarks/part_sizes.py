@@ -15,9 +15,9 @@ from pathlib import Path
 from benchmarks.figures import Figure, show
 from benchmarks.results import BLOCK, PER_SAMPLE, RUN, batches, open_store
 from pytest_crucible.store import schema
-from pytest_crucible.store.part_scan import scan_rows
 from pytest_crucible.store.part_writer import PartWriter, enter_parts
 from pytest_crucible.store.parts import ResultsFolder
+from pytest_crucible.store.scanned_rows import scan_rows
 
 ROWS = 1_000_000
 ROWS_OF_BLOCK = BLOCK * PER_SAMPLE

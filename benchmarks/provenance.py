@@ -32,8 +32,8 @@ from pytest_crucible.runs.load_run import load_run
 from pytest_crucible.sample.garbage import set_objects_aside
 from pytest_crucible.store import schema
 from pytest_crucible.store.database import Connection
-from pytest_crucible.store.row_changes import RowChange, change_of
 from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.table import RowChange, change_of
 
 ONE_CALL_SAMPLES = 5_000
 

@@ -143,7 +143,7 @@ def measure(what: str, folder: str) -> dict[str, float]:
 def _count_pairs(store: RunStore, folder: str) -> dict[str, float]:
     import numpy as np
 
-    from pytest_crucible.store.part_scan import scan_rows
+    from pytest_crucible.store.scanned_rows import scan_rows
 
     pairs = 0
     for last, table in scan_rows(store, RUN, schema.observations, ["arm", "position", "metric", "value"]):

@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks.figures import Figure, show
 from pytest_crucible.measures.row import Prepared
-from pytest_crucible.measures.streams import ArmStream, PairStream
+from pytest_crucible.measures.streams import PairStream, open_arm, open_pair
 from pytest_crucible.records import Contrast, Measure, MetricFacts
 from pytest_crucible.stats.resampling.draws import resolve_for
 
@@ -64,7 +64,7 @@ def make_batch(kind: str, grouped: bool, number: int) -> Pair:
 
 def stream_of(kind: str) -> PairStream:
     facts = MetricFacts(name="m", kind="binary" if kind == "binary" else "bounded", low=0.0, high=1.0)
-    return PairStream(Contrast(metric="m", baseline="v1"), facts)
+    return open_pair(Contrast(metric="m", baseline="v1"), facts)
 
 
 def read_part(stream: PairStream, kind: str, numbers: range) -> tuple[PairStream, float, float]:
@@ -129,7 +129,7 @@ def throughput(name: str, kind: str, grouped: bool) -> Iterator[Figure]:
 
 def arm_throughput() -> Figure:
     batches = [make_batch("scores", False, number)[0] for number in range(-(-ROWS // BATCH))]
-    stream = ArmStream(Measure(metric="m"))
+    stream = open_arm(Measure(metric="m"))
     started = time.process_time()
     while not stream.is_done:
         for batch in batches:

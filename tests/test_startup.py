@@ -172,7 +172,7 @@ ANALYSIS = (
 IN_EACH = {
     "factors": {"declarations", "prompts"},
     "guards": {"project_guards"},
-    "provenance": {"canonical_rows", "run_rows", "seal_keys", "seals", "tables"},
+    "provenance": {"canonical_rows", "run_rows", "seals", "tables"},
     "registry": {"suite", "suite_record", "tables"},
     "robustness": {"terms"},
     "scale": {"tables", "vllm_kind"},

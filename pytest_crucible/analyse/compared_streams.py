@@ -13,8 +13,8 @@ from pytest_crucible.analyse.comparisons import NOTHING, bounded_value, prepare_
 from pytest_crucible.analyse.measure_streams import ArmCounts, read_difference
 from pytest_crucible.analyse.statistics import inapplicable_samples, lost_samples, row_of, scored_samples
 from pytest_crucible.measures.row import Difference, End, Prepared
-from pytest_crucible.measures.stream_limits import refusal
-from pytest_crucible.measures.streams import PairStream, stream_problem
+from pytest_crucible.measures.statistic import refusal
+from pytest_crucible.measures.streams import PairStream, open_pair, stream_problem
 from pytest_crucible.measures.table import comparison_row, contrast_problem
 from pytest_crucible.records import Comparison, Contrast, Evidence, MetricFacts
 from pytest_crucible.stats.resampling.draws import resolve_for
@@ -60,9 +60,9 @@ class ComparedArms:
         self.problem = self.problem or self._declared or self._pairs_problem()
         if self.problem or not self._pairs:
             return
-        self.streams = {"observed": PairStream(self.measure, self.facts)}
+        self.streams = {"observed": open_pair(self.measure, self.facts)}
         if self._lost:
-            self.streams |= {end: PairStream(self.measure, self.facts) for end in ("low", "high")}
+            self.streams |= {end: open_pair(self.measure, self.facts) for end in ("low", "high")}
 
     def _pairs_problem(self) -> str:
         measure, row, applies = self.measure, row_of(self.measure), self.facts.applies

@@ -37,8 +37,8 @@ from pytest_crucible.analyse.targets import (
     worst_if_inapplicable,
 )
 from pytest_crucible.measures.row import Difference, End, Measured, Prepared
-from pytest_crucible.measures.stream_limits import refusal
-from pytest_crucible.measures.streams import ArmStream, PairStream, stream_problem
+from pytest_crucible.measures.statistic import refusal
+from pytest_crucible.measures.streams import ArmStream, PairStream, open_arm, open_pair, stream_problem
 from pytest_crucible.measures.table import target_problem
 from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import (
@@ -159,9 +159,9 @@ class MeasureInArm:
 
     def _open_stream(self) -> ArmStream | PairStream:
         if self._of_drop is None:
-            return ArmStream(self.measure)
+            return open_arm(self.measure)
         contrast = Contrast(metric=self._of_drop.name, baseline="", margin=0.0)
-        return PairStream(contrast, replace(self._of_drop, reach=None))
+        return open_pair(contrast, replace(self._of_drop, reach=None))
 
     def add(self, table: ScoreTable) -> None:
         """Add the samples of a table to the statistics."""

@@ -1,4 +1,4 @@
-"""The analysis of an experiment larger than memory: its samples in batches, with the results that `analysis` has in memory."""
+"""The analysis of an experiment larger than memory: its samples in batches, each read while the last one is analysed."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import field, replace
+from typing import TypeVar
 
 import numpy as np
 
-from pytest_crucible.analyse.ahead import read_ahead
 from pytest_crucible.analyse.analysis import (
     AnalysisInputs,
     ScoreTable,
@@ -225,3 +225,19 @@ def _add_tables(measures: Sequence[MeasureInArm | ComparedArms], tables: Iterato
 def _wait_for(futures: Sequence[Future[None]]) -> None:
     for future in futures:
         future.result()
+
+
+Item = TypeVar("Item")
+
+
+def read_ahead(items: Generator[Item, None, None]) -> Generator[Item, None, None]:
+    """Yield the items of a generator, which one other thread runs from its start to its end."""
+    with ThreadPoolExecutor(1) as reader:
+        try:
+            following = reader.submit(next, items, None)
+            while (item := following.result()) is not None:
+                following = reader.submit(next, items, None)
+                yield item
+        finally:
+            # A connection to SQLite is closed by the thread that opened it.
+            reader.submit(items.close).result()

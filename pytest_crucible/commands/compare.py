@@ -8,16 +8,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from pytest_crucible.commands.file_options import (
-    arms_differ_option,
-    claim_options,
-    column_option,
-    equal_inputs_option,
-    group_option,
-    range_option,
-    reach_option,
-    unpaired_option,
-)
+from pytest_crucible.commands.file_options import fact_options, question_options
 from pytest_crucible.commands.options import json_option, store_option
 from pytest_crucible.commands.show import print_comparison, verbose_option, verdict_status
 from pytest_crucible.importers.metric_facts import Declared
@@ -35,14 +26,8 @@ from pytest_crucible.runs.run_store import existing_store, session_equal_inputs
 @click.command("compare")
 @click.argument("candidate")
 @click.argument("baseline", default="")
-@claim_options
-@column_option
-@group_option
-@equal_inputs_option
-@range_option
-@reach_option
-@unpaired_option
-@arms_differ_option
+@question_options
+@fact_options
 @click.option("--alpha", type=float, metavar="A", show_default="the candidate run's", help="Error rate of the claims.")
 @store_option
 @verbose_option

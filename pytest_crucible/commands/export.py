@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from pytest_crucible.commands.options import json_option, print_result, store_option
-from pytest_crucible.exports.further import FurtherExport
+from pytest_crucible.commands.options import add_options, json_option, print_result, store_option
+from pytest_crucible.exports.files import FurtherExport
 from pytest_crucible.exports.results import WriteResults, Written
 from pytest_crucible.exports.table_files import FORMATS as TABLE_FORMATS
 from pytest_crucible.exports.table_files import find_writer, write_file
@@ -36,12 +36,6 @@ WRITERS: Mapping[str, str] = {
 WHAT = (*TABLES, *EXPORTS, *WRITERS, *(name for row in FURTHER for name in row.names))
 
 
-def _with_further_options(command: Callable[..., None]) -> Callable[..., None]:
-    for option in (option for row in reversed(FURTHER) for option in reversed(row.options)):
-        command = option(command)
-    return command
-
-
 @click.command("export")
 @click.argument("runs", nargs=-1)
 @store_option
@@ -57,7 +51,7 @@ def _with_further_options(command: Callable[..., None]) -> Callable[..., None]:
     "--what", type=click.Choice(WHAT), default="observations", help="Which table, other format, or training set."
 )
 @click.option("--developer", metavar="NAME", help="With --what eee: who developed the models, such as meta-llama.")
-@_with_further_options
+@add_options(*(option for row in FURTHER for option in row.options))
 @json_option
 def export(
     runs: tuple[str, ...],

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from pytest_crucible.commands.options import add_options
 from pytest_crucible.plan.targets import ALTERNATIVES
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.measures import parse_amount
@@ -53,53 +54,7 @@ def _parse_each(parse: Callable[[str], tuple[str, Any]]) -> Callable[..., dict[s
     return lambda context, option, texts: dict(map(parse, texts))
 
 
-column_option = click.option(
-    "--column",
-    "columns",
-    multiple=True,
-    callback=_parse_each(_parse_column),
-    metavar="ROLE=NAME",
-    help="Role of a table's column; may be repeated.",
-)
-group_option = click.option(
-    "--group",
-    default="",
-    metavar="KEY",
-    help="Key of the samples' metadata, or column of a table: samples with one value of it are a group.",
-)
-equal_inputs_option = click.option(
-    "--equal-inputs",
-    type=click.Choice(["group", "keep"]),
-    show_default="crucible_equal_inputs of pytest's configuration, else group",
-    help="Samples with equal input, expected value and metadata: one group, or each counts alone.",
-)
-range_option = click.option(
-    "--range",
-    "ranges",
-    multiple=True,
-    callback=_parse_each(_parse_range),
-    metavar="METRIC=LOW:HIGH",
-    help="Range of a metric's values; may be repeated.",
-)
-reach_option = click.option(
-    "--reach",
-    "reaches",
-    multiple=True,
-    callback=_parse_each(_parse_reach),
-    metavar="METRIC=NUMBER",
-    help="Largest change of one sample, between two arms, that is possible for a metric; may be repeated.",
-)
-unpaired_option = click.option(
-    "--unpaired", is_flag=True, help="Each arm has samples of its own, such as episodes with other seeds."
-)
-arms_differ_option = click.option(
-    "--arms-differ-in",
-    multiple=True,
-    callback=_parse_name,
-    metavar="NAME",
-    help="Setting that the arms are compared for: temperature, messages (prompts), or '*' (all); may be repeated.",
-)
-_CLAIM_OPTIONS = (
+question_options = add_options(
     click.option(
         "--metric",
         "metrics",
@@ -117,12 +72,54 @@ _CLAIM_OPTIONS = (
         metavar="D",
         help="Smallest difference that matters, as in ab_compare: 0.02, or '10 %'.",
     ),
+    click.option(
+        "--column",
+        "columns",
+        multiple=True,
+        callback=_parse_each(_parse_column),
+        metavar="ROLE=NAME",
+        help="Role of a table's column; may be repeated.",
+    ),
+    click.option(
+        "--group",
+        default="",
+        metavar="KEY",
+        help="Key of the samples' metadata, or column of a table: samples with one value of it are a group.",
+    ),
+    click.option(
+        "--equal-inputs",
+        type=click.Choice(["group", "keep"]),
+        show_default="crucible_equal_inputs of pytest's configuration, else group",
+        help="Samples with equal input, expected value and metadata: one group, or each counts alone.",
+    ),
 )
-
-
-def claim_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--metric`, `--margin`, `--alternative` and `--relevant`, in this order of the help."""
-    # click lists options in the reverse order in which they are added.
-    for option in reversed(_CLAIM_OPTIONS):
-        command = option(command)
-    return command
+"""Options of the claims to test, and of the samples in the files."""
+fact_options = add_options(
+    click.option(
+        "--range",
+        "ranges",
+        multiple=True,
+        callback=_parse_each(_parse_range),
+        metavar="METRIC=LOW:HIGH",
+        help="Range of a metric's values; may be repeated.",
+    ),
+    click.option(
+        "--reach",
+        "reaches",
+        multiple=True,
+        callback=_parse_each(_parse_reach),
+        metavar="METRIC=NUMBER",
+        help="Largest change of one sample, between two arms, that is possible for a metric; may be repeated.",
+    ),
+    click.option(
+        "--unpaired", is_flag=True, help="Each arm has samples of its own, such as episodes with other seeds."
+    ),
+    click.option(
+        "--arms-differ-in",
+        multiple=True,
+        callback=_parse_name,
+        metavar="NAME",
+        help="Setting that the arms are compared for: temperature, messages (prompts), or '*' (all); may be repeated.",
+    ),
+)
+"""Options of the facts about metrics and arms that no file has."""

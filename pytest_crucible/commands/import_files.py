@@ -10,16 +10,7 @@ from typing import Any
 
 import click
 
-from pytest_crucible.commands.file_options import (
-    arms_differ_option,
-    claim_options,
-    column_option,
-    equal_inputs_option,
-    group_option,
-    range_option,
-    reach_option,
-    unpaired_option,
-)
+from pytest_crucible.commands.file_options import fact_options, question_options
 from pytest_crucible.commands.options import json_option, print_result, store_option
 from pytest_crucible.commands.show import verdict_status
 from pytest_crucible.importers.formats import read_results
@@ -55,16 +46,10 @@ from pytest_crucible.store.runs import RunStore
 )
 @click.option("--candidate", default="", metavar="NAME", show_default="the first arm", help="The arm to evaluate.")
 @click.option("--target", "targets", multiple=True, metavar="TARGET", help="A quality target; may be repeated.")
-@claim_options
-@column_option
-@group_option
-@equal_inputs_option
+@question_options
 @click.option("--lower", multiple=True, metavar="METRIC", help="A metric where lower is better; may be repeated.")
 @click.option("--higher", multiple=True, metavar="METRIC", help="A metric where higher is better; may be repeated.")
-@range_option
-@reach_option
-@unpaired_option
-@arms_differ_option
+@fact_options
 @click.option(
     "--alpha", type=click.FloatRange(0, 0.5, min_open=True), default=DEFAULT_ALPHA, metavar="A", help="Error rate."
 )

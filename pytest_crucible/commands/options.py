@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,6 +89,18 @@ store_option = click.option(
     help="Run store: a path or a database URL (env: CRUCIBLE_STORE).",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def add_options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a decorator that adds options to a command, in this order of its help."""
+
+    def add(command: Any) -> Any:
+        # click lists options in the reverse order in which they are added.
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
 
 
 def print_result(lines: Iterable[str], document: Any, *, as_json: bool) -> None:

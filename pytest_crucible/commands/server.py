@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import click
 
 from pytest_crucible.backends.openai.probe import probe_server, server_adapter
-from pytest_crucible.commands.options import json_option, print_result
+from pytest_crucible.commands.options import add_options, json_option, print_result
 
-_OPTIONS = (
+server_options = add_options(
     click.option("--server", "url", metavar="URL", help="Base URL of an OpenAI-compatible server, up to /v1."),
     click.option(
         "--model", default="", metavar="NAME", show_default="the server's only one", help="Model of the server."
     ),
     click.option("--key-env", default="", metavar="NAME", help="Environment variable with the key."),
 )
-
-
-def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--server`, `--model` and `--key-env`, in this order of the help."""
-    # click lists options in the reverse order in which they are added.
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+"""`--server`, `--model` and `--key-env`."""
 
 
 @click.command("doctor")

@@ -102,7 +102,7 @@ def _find_fours(text: str) -> Iterator[Place]:
         dot = match.start()
         before = text[max(0, dot - 3) : dot]
         start = dot - len(before) + len(before.rstrip(_DIGITS))
-        if _is_address(text[start : match.end()]):
+        if is_address(text[start : match.end()]):
             yield start, match.end()
 
 
@@ -178,14 +178,15 @@ def is_six(address: str) -> bool:
     if not _DIGIT.search(address) or not LIKE_SIX.search(address):
         return False
     if "." in address:
-        return _is_address(address)
+        return is_address(address)
     # The standard library takes four times as long.
     if "::" in address:
         return _SHORT_SIX.fullmatch(address) is not None and sum(map(bool, address.split(":"))) < _GROUPS
     return _WHOLE_SIX.fullmatch(address) is not None
 
 
-def _is_address(text: str) -> bool:
+def is_address(text: str) -> bool:
+    """Return whether a whole text is an IP address, of version 4 or 6."""
     try:
         ipaddress.ip_address(text)
     except ValueError:

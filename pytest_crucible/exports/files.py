@@ -1,13 +1,14 @@
-"""Writes files of a folder whole or not at all."""
+"""Files of a folder, written whole or not at all, and the rows by which features add exports that are not tables."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import SpecError
 
 
@@ -36,3 +37,19 @@ def open_whole(path: Path) -> Iterator[IO[bytes]]:
     finally:
         with contextlib.suppress(OSError):
             draft.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FurtherExport:
+    """Files of stored runs that are not tables. A row that a feature adds to `further_exports`."""
+
+    names: tuple[str, ...]
+    """What `--what` may be for them."""
+    noun: str
+    """What such a file is: a training set."""
+    tasks: tuple[str, ...]
+    """The names that an error suggests."""
+    options: tuple[Callable[[Any], Any], ...]
+    """Further options of the command, in the order of the help. Their defaults are None."""
+    write: Callable[..., tuple[list[str], Mapping[str, Any]]]
+    """Takes runs, store, output, name and the options that were given; returns the lines to print, and a JSON document."""

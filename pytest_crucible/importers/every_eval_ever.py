@@ -119,7 +119,7 @@ def _metric(result_id: Any) -> str:
 
 def _add(units: dict[Unit, Row], record: Record, are_named: bool) -> None:
     """Add a record to the row of its sample. A record that names no result, beside others that do, is of all its metrics."""
-    result, error = record.get("evaluation_result_id"), _first_line(record.get("error"))
+    result, error = record.get("evaluation_result_id"), str(record.get("error") or "").partition("\n")[0]
     name = _metric(result) if result or not are_named else ""
     key = (record["evaluation_name"], record["model_id"], record["sample_id"])
     unit = (*key, _repeat(units, record, key, name))
@@ -130,10 +130,6 @@ def _add(units: dict[Unit, Row], record: Record, are_named: bool) -> None:
         units[unit] = replace(row, lost={**row.lost, name: error})
     else:
         units[unit] = replace(row, scores={**row.scores, name: record["evaluation"]["score"]})
-
-
-def _first_line(text: Any) -> str:
-    return str(text or "").partition("\n")[0]
 
 
 def _repeat(units: Mapping[Unit, Row], record: Record, key: tuple[str, str, str], metric: str) -> int:

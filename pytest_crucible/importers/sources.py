@@ -19,6 +19,7 @@ from typing import Any
 from pytest_crucible.importers.large_files import large_lines, large_parquet, parse_line
 from pytest_crucible.importers.results import Record, Source
 from pytest_crucible.records.errors import DatasetError, SpecError
+from pytest_crucible.records.files import hash_file
 from pytest_crucible.records.row_files import FORMATS, ending, read_parquet, text_lines
 from pytest_crucible.records.serialize import TooDeep, canonical, parse
 
@@ -37,7 +38,7 @@ def open_source(path: Path) -> Source:
     """Raises SpecError for a file that is missing, cut short or of no readable kind."""
     if not path.is_file():
         raise SpecError(f"{str(path)!r} is not a file: give the path of a log, or of a table of results")
-    digest = sha256(path)
+    digest = hash_file(path)
     with path.open("rb") as file:
         head = file.read(16)
     try:
@@ -135,12 +136,6 @@ def read_beside(path: Path) -> Mapping[str, Any]:
     if not isinstance(document, dict):
         raise SpecError(f"{path} is not a JSON object: copy the folder of the run again, or remove the file")
     return document
-
-
-def sha256(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @cache

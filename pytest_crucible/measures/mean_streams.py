@@ -23,7 +23,7 @@ from pytest_crucible.measures.means import (
 )
 from pytest_crucible.measures.ratios import claim_geometric_means, without_relative_rounding
 from pytest_crucible.measures.row import Difference, Floats, Measured, Numbers, Prepared, no_bounds, no_data
-from pytest_crucible.measures.stream_limits import refusal
+from pytest_crucible.measures.statistic import refusal
 from pytest_crucible.measures.table import GEOMETRIC, STATISTICS, comparison_row
 from pytest_crucible.measures.values import numeric, without_rounding
 from pytest_crucible.quick_dataclass import dataclass

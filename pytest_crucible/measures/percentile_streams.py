@@ -15,7 +15,7 @@ from pytest_crucible.measures.percentiles import (
     describe_quantile,
 )
 from pytest_crucible.measures.row import Difference, Measured, Prepared, no_bounds, no_data
-from pytest_crucible.measures.stream_limits import refusal
+from pytest_crucible.measures.statistic import refusal
 from pytest_crucible.measures.table import comparison_row
 from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import BoundedValue, Contrast, Measure, MetricFacts

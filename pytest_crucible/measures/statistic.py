@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     )
     from pytest_crucible.stats.slices.slicing import Slicing
 
+
 MOST_REPLIES = 2_000_000
 """Replies of an experiment that are analysed in memory: with two metrics, they take about 1 GiB. More are in batches."""
 GEOMETRIC_MEANS = "ratio of geometric means"
@@ -127,3 +128,12 @@ def lazy_function(module: str, name: str, **options: Any) -> Callable[..., Any]:
         return getattr(import_module(module), name)(*arguments, **options)
 
     return call
+
+
+def refusal(measure: Measure, reason: str) -> str:
+    """Return the note of a measure that is undecided for so many replies.
+
+    >>> refusal(Measure(metric="score", statistic="auroc"), "it needs all of them at once")
+    'auroc(score) is not computed for so many replies: it needs all of them at once'
+    """
+    return f"{measure.expression} is not computed for so many replies: {reason}"

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from pytest_crucible.measures.mean_streams import MeanPairStream, MeanStream
 from pytest_crucible.measures.percentile_streams import GROUPS, PercentilePairStream, PercentileStream
-from pytest_crucible.measures.row import Difference, Measured, Prepared
-from pytest_crucible.measures.stream_limits import refusal as refusal
+from pytest_crucible.measures.statistic import refusal as refusal
 from pytest_crucible.measures.table import OF_MEANS, STATISTICS, comparison_row
-from pytest_crucible.records import BoundedValue, Contrast, Measure, MetricFacts
+from pytest_crucible.records import Contrast, Measure, MetricFacts
 
+ArmStream = MeanStream | PercentileStream
+PairStream = MeanPairStream | PercentilePairStream
 _QUANTILE = "quantile"
 _STREAMED = ("mean", "rate", "count", "pass^", "pass@", _QUANTILE)
 
@@ -35,78 +36,12 @@ def _reason(measure: Measure, facts: MetricFacts, *, is_grouped: bool) -> str:
     return "arms with samples of their own are compared with all samples at once" if measure.unpaired else ""
 
 
-class ArmStream:
-    """A target or an estimate in one arm, at one end of the lost samples."""
-
-    def __init__(self, measure: Measure) -> None:
-        is_quantile = measure.statistic == _QUANTILE
-        self.measure = measure
-        self.stream: MeanStream | PercentileStream = (
-            PercentileStream.of(measure) if is_quantile else MeanStream(measure)
-        )
-
-    @property
-    def is_done(self) -> bool:
-        return self.stream.is_done
-
-    @property
-    def problem(self) -> str:
-        """Return the reason for no result; empty if there is one."""
-        return self.stream.problem
-
-    def add(self, prepared: Prepared) -> None:
-        """Add what the measure's row has prepared of the samples of a batch."""
-        self.stream.add(prepared)
-
-    def merge(self, other: ArmStream) -> None:
-        """Add what a copy of this stream, made at the start of this pass, was given since."""
-        # Both were opened for one measure, so that they are of one class.
-        self.stream.merge(other.stream)  # type: ignore[arg-type]
-
-    def end_pass(self) -> None:
-        """Conclude a pass over all batches."""
-        self.stream.end_pass()
-
-    def estimate(self, level: float) -> Measured:
-        """Return the estimate with its two-sided interval."""
-        return self.stream.estimate(level)
-
-    def bound(self, alpha: float) -> tuple[BoundedValue, str]:
-        """Return the estimate with its one-sided bounds, and their method."""
-        return self.stream.bound(alpha)
+def open_arm(measure: Measure) -> ArmStream:
+    """Return the stream of a target or an estimate in one arm, at one end of the lost samples."""
+    return PercentileStream.of(measure) if measure.statistic == _QUANTILE else MeanStream(measure)
 
 
-class PairStream:
-    """A comparison of pairs, at one pair of ends of the lost samples."""
-
-    def __init__(self, contrast: Contrast, facts: MetricFacts) -> None:
-        is_quantile = contrast.statistic == _QUANTILE
-        self.contrast, self.facts = contrast, facts
-        self.stream: MeanPairStream | PercentilePairStream = (
-            PercentilePairStream.of(contrast, facts) if is_quantile else MeanPairStream(contrast, facts)
-        )
-
-    @property
-    def is_done(self) -> bool:
-        return self.stream.is_done
-
-    @property
-    def problem(self) -> str:
-        """Return the reason for no result; empty if there is one."""
-        return self.stream.problem
-
-    def add(self, candidate: Prepared, baseline: Prepared) -> None:
-        """Add what the measure's row has prepared of both arms of the same samples of a batch."""
-        self.stream.add(candidate, baseline)
-
-    def merge(self, other: PairStream) -> None:
-        """Add what a copy of this stream, made at the start of this pass, was given since."""
-        self.stream.merge(other.stream)  # type: ignore[arg-type]
-
-    def end_pass(self) -> None:
-        """Conclude a pass over all batches."""
-        self.stream.end_pass()
-
-    def difference(self, alpha: float) -> Difference | None:
-        """Return candidate minus baseline, positive where the candidate is better; None where it could be anything."""
-        return self.stream.difference(alpha)
+def open_pair(contrast: Contrast, facts: MetricFacts) -> PairStream:
+    """Return the stream of a comparison of pairs, at one pair of ends of the lost samples."""
+    is_quantile = contrast.statistic == _QUANTILE
+    return PercentilePairStream.of(contrast, facts) if is_quantile else MeanPairStream(contrast, facts)

@@ -18,6 +18,12 @@ def _lazy(module: str, function: str) -> Callable[..., Any]:
     return lazy_function(f"pytest_crucible.measures.{module}", function)
 
 
+def _functions_of(module: str, functions: str) -> dict[str, Any]:
+    """Return the functions of a row that prepare the scores, estimate, bound, and compare two arms."""
+    names = zip(("prepare", "estimate", "bound", "difference"), functions.split(), strict=True)
+    return {name: _lazy(module, function) for name, function in names}
+
+
 def _higher_is_better(measure: Measure, facts: MetricFacts) -> bool:
     return True
 
@@ -27,10 +33,7 @@ MEAN = Statistic(
     title="mean",
     takes=("metric",),
     example="mean(accuracy) >= 0.80",
-    prepare=_lazy("means", "prepare"),
-    estimate=_lazy("means", "estimate_mean"),
-    bound=_lazy("means", "bound_mean"),
-    difference=_lazy("means", "compare_means"),
+    **_functions_of("means", "prepare estimate_mean bound_mean compare_means"),
     value_range=declarations.metric_range,
     higher_is_better=declarations.metric_direction,
     samples_to_prove=_lazy("means", "samples_to_prove_mean"),
@@ -63,10 +66,7 @@ AUROC = Statistic(
     title="area under the ROC curve",
     takes=("score",),
     example="auroc(score) >= 0.70",
-    prepare=_lazy("auroc", "prepare"),
-    estimate=_lazy("auroc", "estimate"),
-    bound=_lazy("auroc", "bound"),
-    difference=_lazy("auroc", "compare"),
+    **_functions_of("auroc", "prepare estimate bound compare"),
     value_range=declarations.rate_range,
     higher_is_better=_higher_is_better,
     expected_problem=_lazy("auroc", "expected_problem"),
@@ -77,10 +77,7 @@ PRECISION = Statistic(
     takes=("spans",),
     parts=("right", "predicted"),
     example="precision(pii) >= 0.95",
-    prepare=_lazy("pooled", "prepare_counts"),
-    estimate=_lazy("pooled", "estimate"),
-    bound=_lazy("pooled", "bound_ratio"),
-    difference=_lazy("pooled", "compare"),
+    **_functions_of("pooled", "prepare_counts estimate bound_ratio compare"),
     value_range=declarations.rate_range,
     higher_is_better=_higher_is_better,
 )
@@ -92,10 +89,7 @@ _ROWS = (
         takes=("metric",),
         condition="always",
         example="rate(entailment >= 0.75) >= 0.45",
-        prepare=_lazy("means", "prepare"),
-        estimate=_lazy("means", "estimate_mean"),
-        bound=_lazy("means", "bound_mean"),
-        difference=_lazy("means", "compare_means"),
+        **_functions_of("means", "prepare estimate_mean bound_mean compare_means"),
         value_range=declarations.rate_range,
         higher_is_better=declarations.metric_direction,
         samples_to_prove=_lazy("means", "samples_to_prove_mean"),
@@ -109,10 +103,7 @@ _ROWS = (
         takes=("metric",),
         condition="optional",
         example="count(high_flags) == 0",
-        prepare=_lazy("means", "prepare"),
-        estimate=_lazy("means", "estimate_count"),
-        bound=_lazy("means", "bound_count"),
-        difference=_lazy("means", "compare_counts"),
+        **_functions_of("means", "prepare estimate_count bound_count compare_counts"),
         no_proof=_lazy("means", "no_proof"),
         value_range=declarations.any_range,
         higher_is_better=declarations.metric_direction,
@@ -126,10 +117,7 @@ _ROWS = (
         percent_prefix="p",
         takes=("metric",),
         example="p95(latency_s) <= 2",
-        prepare=_lazy("percentiles", "prepare"),
-        estimate=_lazy("percentiles", "estimate"),
-        bound=_lazy("percentiles", "bound"),
-        difference=_lazy("percentiles", "compare"),
+        **_functions_of("percentiles", "prepare estimate bound compare"),
         of_replies=True,
         value_range=declarations.metric_range,
         higher_is_better=declarations.metric_direction,
@@ -157,10 +145,7 @@ _ROWS = (
         title="F1",
         takes=("flag",),
         example="f1(flagged) >= 0.80",
-        prepare=_lazy("pooled", "prepare_f1"),
-        estimate=_lazy("pooled", "estimate"),
-        bound=_lazy("pooled", "bound_ratio"),
-        difference=_lazy("pooled", "compare"),
+        **_functions_of("pooled", "prepare_f1 estimate bound_ratio compare"),
         value_range=declarations.rate_range,
         higher_is_better=_higher_is_better,
         check=_lazy("pooled", "flags_problem"),
@@ -180,10 +165,7 @@ _ROWS = (
         takes=("confidence", "accuracy"),
         may_omit_last=True,
         example="ece(confidence, accuracy) <= 0.05",
-        prepare=_lazy("calibration", "prepare"),
-        estimate=_lazy("calibration", "estimate"),
-        bound=_lazy("calibration", "bound"),
-        difference=_lazy("calibration", "compare"),
+        **_functions_of("calibration", "prepare estimate bound compare"),
         value_range=declarations.rate_range,
         higher_is_better=lambda measure, facts: False,
         check=_lazy("calibration", "check"),

@@ -158,7 +158,7 @@ class _Parser:
             return Value((Term(name, self._bracket()),), by=self._by())
         self._sign("(")
         first, by_sample = self._first()
-        condition = self._condition()
+        condition = Condition(self.relation(), self.number()) if self.kind == "relation" else None
         terms = (first, *self._while(",", self._term))
         value = Value(terms, name, condition, self._by(), by_sample, self._counts())
         self._sign(")")
@@ -199,9 +199,6 @@ class _Parser:
         self._advance()
         numbered = _NUMBERED.fullmatch(inner)
         return Bracket(numbered["name"], float(numbered["number"])) if numbered else Bracket(inner)
-
-    def _condition(self) -> Condition | None:
-        return Condition(self.relation(), self.number()) if self.kind == "relation" else None
 
     def _by(self) -> By | None:
         if self._token != "by":

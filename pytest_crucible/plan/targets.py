@@ -221,7 +221,7 @@ def parse_contrast(
     if smallest is not None and chosen != "regression":
         raise SpecError(f"{what} has relevant={relevant!r} beside {_claim_text(margin, alternative)}: {_ONE_OF_THEM}")
     return Contrast(
-        **_values_of(measure),
+        **{item.name: getattr(measure, item.name) for item in fields(measure)},
         baseline="",
         alternative=chosen,  # type: ignore[arg-type]  # one of ALTERNATIVES
         margin=number,
@@ -331,7 +331,3 @@ def is_sequence(first: Contrast, second: Contrast) -> bool:
     1976, Biometrika 63:655).
     """
     return {first.alternative, second.alternative} == {"non-inferior", "superior"}
-
-
-def _values_of(measure: Measure) -> dict[str, Any]:
-    return {item.name: getattr(measure, item.name) for item in fields(measure)}

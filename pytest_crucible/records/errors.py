@@ -161,7 +161,7 @@ def describe_type(value: object) -> str:
     """
     name = type(value).__name__
     if isinstance(value, _COLLECTIONS) and not value:
-        return f"an empty {_word(name)}"
+        return f"an empty {_PYTHON.get(name, name).removeprefix('a ')}"
     return _PYTHON.get(name, _with_article(name))
 
 
@@ -173,10 +173,6 @@ def describe_json_type(value: object) -> str:
     """
     name = type(value).__name__
     return _JSON.get(name) or _PYTHON.get(name, _with_article(name))
-
-
-def _word(name: str) -> str:
-    return _PYTHON.get(name, name).removeprefix("a ")
 
 
 def _with_article(name: str) -> str:

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.datasets.named import NamedSamples
 from pytest_crucible.importers.packed_rows import ABSENT, RowColumns
 from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import ArmOutcomes, Lost, OutcomeCounts, Plan, Sample, Unit, Value
+from pytest_crucible.runs.imported_samples import NamedSamples
 from pytest_crucible.runs.imported_tasks import Task
 from pytest_crucible.store.arm_outlines import ArmOutline
 from pytest_crucible.store.runs import RunStore

@@ -1,4 +1,4 @@
-"""The samples of an imported task, with the groups that the files name or that equal questions make."""
+"""The samples of an imported task: ids, and the groups that the files name or that equal questions make."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any
+from typing import Any, overload
 
 from pytest_crucible.datasets import identify
 from pytest_crucible.datasets.equal_inputs import count_equal_inputs, group_equal_inputs
-from pytest_crucible.datasets.named import NamedSamples
 from pytest_crucible.datasets.packed import PackedSamples, SpilledBytes
 from pytest_crucible.importers.large_files import are_distinct
 from pytest_crucible.importers.packed_rows import PackedRows, RowColumns
@@ -174,3 +173,31 @@ def _groups(task: Task) -> dict[str, str]:
                 )
     # A sample that no arm reached has no known group. Without a group of its own, none could be used.
     return {name: groups.get(name, f"sample {name}") for name in task.samples} if groups else {}
+
+
+class NamedSamples(Sequence[Sample]):
+    """A sequence of samples without input, which returns equal samples on each access, not the same object.
+
+    >>> NamedSamples(["a", "b"])[1].id
+    'b'
+    """
+
+    __slots__ = ("groups", "ids")
+
+    def __init__(self, ids: Sequence[str], groups: Sequence[str] = ()) -> None:
+        """`groups` is empty where samples have none."""
+        self.ids, self.groups = ids, groups
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @overload
+    def __getitem__(self, at: int) -> Sample: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> NamedSamples: ...
+
+    def __getitem__(self, at: int | slice) -> Sample | NamedSamples:
+        if isinstance(at, slice):
+            return NamedSamples(self.ids[at], self.groups[at])
+        return Sample(id=self.ids[at], input=None, group=self.groups[at] if self.groups else None)

@@ -8,7 +8,6 @@ from typing import Any
 
 from pytest_crucible import gate
 from pytest_crucible.analyse.analysis import AnalysisInputs
-from pytest_crucible.measures.statistic import MOST_REPLIES
 from pytest_crucible.records import Run, Verdict
 from pytest_crucible.records.results import RULES_VERSION, rules_of
 from pytest_crucible.runs.evaluate import analyse_run, concluded_run
@@ -20,23 +19,14 @@ Stored = Mapping[tuple[str, str], Mapping[str, Any]]
 """Stored verdicts by nodeid and subject."""
 
 
-def load_run(store: RunStore, run: str, *, decide_again: bool = False, most_in_memory: int = MOST_REPLIES) -> Run:
+def load_run(store: RunStore, run: str, *, decide_again: bool = False) -> Run:
     """Return the run with this id. Nothing is written; verdicts on a killed run are decided by its stored replies.
 
     With `decide_again`, the verdicts that another version of the rules gave are decided by this one.
 
-    Experiments with more than `most_in_memory` replies are analysed in batches.
-
     Sections of plugins cannot be loaded. Their stored verdicts are shown nevertheless, and still share alpha.
     """
-    return _load(
-        store,
-        run,
-        installed_extensions(),
-        _stored_verdicts(store, run),
-        decide_again=decide_again,
-        most_in_memory=most_in_memory,
-    )
+    return _load(store, run, installed_extensions(), _stored_verdicts(store, run), decide_again=decide_again)
 
 
 def load_verdicts(
@@ -62,7 +52,6 @@ def _load(
     *,
     decide_again: bool = False,
     plans_next_run: bool = True,
-    most_in_memory: int = MOST_REPLIES,
     keep_inputs: Callable[[AnalysisInputs], None] = lambda inputs: None,
 ) -> Run:
     facts = store.run(run)
@@ -78,7 +67,6 @@ def _load(
         strict=settings.get("strict", False),
         stored_claims=sum((verdict["kind"] == "claim" and ": " in subject) for (_, subject), verdict in stored.items()),
         plans_next_run=plans_next_run,
-        most_in_memory=most_in_memory,
         keep_inputs=keep_inputs,
     )
     analyses = list(analyses_by_key.values())

@@ -71,9 +71,9 @@ def _check_imported_file(origin: Mapping[str, Any]) -> ReproductionCheck:
     if not path.is_file():
         return ReproductionCheck(origin["file"], False, "it was imported from there, and is not there now")
     # Imported here: a session that imports nothing needs no readers of tables.
-    from pytest_crucible.importers.sources import sha256
+    from pytest_crucible.records.files import hash_file
 
-    same = sha256(path) == origin["sha256"]
+    same = hash_file(path) == origin["sha256"]
     detail = "as it was imported" if same else "it was imported with another content"
     return ReproductionCheck(origin["file"], same, detail)
 

@@ -66,9 +66,9 @@ from .factors.marginal_means import LevelDifference as LevelDifference
 from .factors.marginal_means import LevelMean as LevelMean
 from .factors.marginal_means import MarginalMeans as MarginalMeans
 from .factors.marginal_means import marginal_means as marginal_means
-from .factors.more_levels import NextInterval as NextInterval
-from .factors.more_levels import fewest_levels_for as fewest_levels_for
+from .factors.power import NextInterval as NextInterval
 from .factors.power import detectable_over_sources as detectable_over_sources
+from .factors.power import fewest_levels_for as fewest_levels_for
 from .factors.power import samples_over_sources as samples_over_sources
 from .factors.sources import Source as Source
 from .interval import Interval as Interval

@@ -18,8 +18,7 @@ from operator import itemgetter
 from types import ModuleType, NoneType
 from typing import Any, Protocol
 
-from pytest_crucible.store.row_changes import RowChange, change_of
-from pytest_crucible.store.table import Table, postgresql_type
+from pytest_crucible.store.table import RowChange, Table, change_of, postgresql_type
 
 Row = Mapping[str, Any]
 Columns = Mapping[str, Sequence[Any]]

@@ -1,8 +1,9 @@
-"""Moves rows of a run from the run store into Parquet parts, and back where statements have to change them."""
+"""Moves rows of a run from the run store into Parquet parts, and back to be changed; removes parts that nothing refers to."""
 
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from pytest_crucible.store.parts import (
     part_tables,
     write_part,
 )
+from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.stored_columns import CHUNK_ROWS, OddValueError, arrow_chunks
 from pytest_crucible.store.table import Table
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pytest_crucible.store.runs import RunStore
+
 
 PART_BYTES = 1 << 28
 """Bytes in memory after which a part is closed before it has all its rows: replies may be long."""
@@ -142,3 +145,47 @@ def _restore(
 def _insertion(table: Table) -> str:
     places = ", ".join("?" * len(table.names))
     return f"INSERT INTO {table.name} ({', '.join(table.names)}) VALUES ({places}) ON CONFLICT DO NOTHING"
+
+
+ORPHAN_S = 3600.0
+"""Seconds after which a file that is not entered belongs to no process that still writes."""
+
+
+def forget_parts(connection: Connection, run: str) -> list[Part]:
+    """Remove the parts of a run from the manifest, and return them: their files go when that is committed."""
+    parts = load_parts(connection, frozenset([run]))
+    connection.execute(f"DELETE FROM {PARTS.name} WHERE run = :run", run=run)
+    return parts
+
+
+def remove_files(parts: Iterable[Part]) -> int:
+    """Remove the files of parts that no manifest has any more; return their bytes. Raises StoreError."""
+    freed = 0
+    for part in parts:
+        ResultsFolder(part.root).remove(part.path)
+        freed += part.bytes
+    return freed
+
+
+def remove_unentered(store: RunStore, results: ResultsFolder, run: str) -> None:
+    """Remove the files of a run that its manifest does not have, when nothing writes them any more. Raises StoreError."""
+    with store.connect() as connection:
+        paths = [part.path for part in load_parts(connection, frozenset([run]))]
+    results.remove_leftovers(run, paths, math.inf)
+
+
+def remove_orphans(store: RunStore, removed: Iterable[Part], before: float) -> int:
+    """Remove files of the store's runs that are in no manifest and older than `before`; return their bytes.
+
+    Files of other run stores, in the same directory, are left: only folders of this store's runs are looked at.
+    """
+    with store.connect() as connection:
+        entered = load_parts(connection, None)
+        runs = {*connection.scalars("SELECT id FROM runs"), *(part.run for part in removed)}
+    freed = 0
+    for root in {part.root for part in (*entered, *removed)}:
+        results = ResultsFolder(root)
+        for run in runs:
+            names = [part.path for part in entered if part.run == run and part.root == root]
+            freed += results.remove_leftovers(run, names, before)
+    return freed

@@ -15,8 +15,7 @@ from pytest_crucible.records.redaction import redact
 from pytest_crucible.store import schema
 from pytest_crucible.store.database import Connection, from_json, json_part
 from pytest_crucible.store.form_changes import redact_forms
-from pytest_crucible.store.part_moves import restore_rows
-from pytest_crucible.store.part_removal import ORPHAN_S, forget_parts, remove_files, remove_orphans
+from pytest_crucible.store.part_moves import ORPHAN_S, forget_parts, remove_files, remove_orphans, restore_rows
 from pytest_crucible.store.parts import Part
 from pytest_crucible.store.runs import DELETING, RunStore, newest_first
 from pytest_crucible.store.table import Table

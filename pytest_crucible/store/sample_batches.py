@@ -22,9 +22,8 @@ from pytest_crucible.store.arm_outlines import ArmOutline, read_outline
 from pytest_crucible.store.database import Connection, from_json
 from pytest_crucible.store.outcomes import variant_keys
 from pytest_crucible.store.part_reader import load_parts
-from pytest_crucible.store.queried_range import QueriedRange
+from pytest_crucible.store.range_outcomes import QueriedRange, read_ranges
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.scanned_range import read_ranges
 from pytest_crucible.store.scanned_rows import FAILED, SKIPPED, ScannedRows
 from pytest_crucible.store.unit_ranges import RangeReader, UnitColumns, UnitRange
 

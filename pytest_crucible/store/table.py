@@ -1,9 +1,10 @@
-"""The definition of a table, and the statements that create it."""
+"""The definition of a table, the statements that create it, and the changes of its rows that features follow."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 from pytest_crucible.quick_dataclass import dataclass
 
@@ -89,3 +90,20 @@ def column_definition(column: Column, *, is_sqlite: bool) -> str:
 def postgresql_type(type: str) -> str:
     """Return a column's type by its name in PostgreSQL."""
     return "BYTEA" if type == "BLOB" else type
+
+
+@dataclass(frozen=True, slots=True)
+class RowChange:
+    """Rows that a transaction adds to a table, or removes from it. A changed row is removed and added."""
+
+    table: Table
+    rows: int
+    columns: Mapping[str, Sequence[Any]]
+    """By name, as they are stored. A missing column is NULL in all of the rows."""
+    is_removed: bool = False
+
+
+def change_of(table: Table, rows: Sequence[Sequence[Any]], *, is_removed: bool = False) -> RowChange:
+    """Return the change that adds or removes whole rows of a table."""
+    columns = dict(zip(table.names, zip(*rows, strict=True), strict=True)) if rows else {}
+    return RowChange(table, len(rows), columns, is_removed)

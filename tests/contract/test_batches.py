@@ -8,11 +8,10 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from pytest_crucible.datasets.named import NamedSamples
 from pytest_crucible.importers.results import ImportedFile, Results, Row
-from pytest_crucible.runs.imported import ImportedTask, ImportOptions
+from pytest_crucible.runs.imported import ImportedTask, ImportOptions, enter_task
 from pytest_crucible.runs.imported_batches import ImportedBatches
-from pytest_crucible.runs.imported_rows import enter_task
+from pytest_crucible.runs.imported_samples import NamedSamples
 from pytest_crucible.runs.imported_tasks import group_tasks
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.sample_batches import StoredBatches

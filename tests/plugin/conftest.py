@@ -8,13 +8,14 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from feature_tests import deselect_tests
 from fork_server import INTERPRETER
+from openai_server import OpenAIServer
 from tiny_base import write_tiny_base
 
 from pytest_crucible.cli import main
@@ -234,3 +235,16 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(request: pytest.FixtureRequest, suite: Suite) -> Callable[..., pytest.RunResult]:
     """Runs the suite in one process; on two workers, too, with `-m slow`."""
     return suite.run if request.param == "plain" else suite.run_n2
+
+
+@pytest.fixture(scope="module")
+def scripted_server() -> Iterator[OpenAIServer]:
+    with OpenAIServer.start() as server:
+        yield server
+
+
+@pytest.fixture
+def server(scripted_server: OpenAIServer) -> OpenAIServer:
+    """A server that replies as a script says, for the tests of a file."""
+    scripted_server.reset()
+    return scripted_server

@@ -25,12 +25,6 @@ def scripted_server() -> Iterator[OpenAIServer]:
         yield server
 
 
-@pytest.fixture
-def server(scripted_server) -> OpenAIServer:
-    scripted_server.reset()
-    return scripted_server
-
-
 def test_a_deterministic_server_is_bounded_by_what_was_sent(crucible, server):
     status, out, err = crucible("calibrate", "--server", server.url, *FEW)
 

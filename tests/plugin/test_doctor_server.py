@@ -6,7 +6,6 @@ import http.server
 import json
 import socket
 import threading
-from collections.abc import Iterator
 
 import pytest
 from openai_server import OpenAIServer
@@ -14,12 +13,6 @@ from openai_server import OpenAIServer
 from pytest_crucible.backends.openai import probe
 
 KEY = "sk-hidden-1234567890"
-
-
-@pytest.fixture(scope="module")
-def scripted_server() -> Iterator[OpenAIServer]:
-    with OpenAIServer.start() as server:
-        yield server
 
 
 @pytest.fixture

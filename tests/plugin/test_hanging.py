@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -45,17 +44,10 @@ SLEEPING = ASYNC.replace(
 )
 
 
-@pytest.fixture(scope="module")
-def started() -> Iterator[OpenAIServer]:
-    with OpenAIServer.start() as server:
-        yield server
-
-
 @pytest.fixture
-def server(started) -> OpenAIServer:
-    started.reset()
-    started.behave(fault="hang", fault_in=" hang")
-    return started
+def server(server) -> OpenAIServer:
+    server.behave(fault="hang", fault_in=" hang")
+    return server
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from openai_server import OpenAIServer
 
 from pytest_crucible.cli import main
 from pytest_crucible.features.init.data_file import SuiteData, choose_metric, example_rows, guess_fields
+from pytest_crucible.features.init.init_command import WORKFLOW, FirstSuite
 from pytest_crucible.features.init.reply_sources import embedded_source, results_source
-from pytest_crucible.features.init.suite_files import WORKFLOW, FirstSuite
 from pytest_crucible.importers.results import ImportedFile, Results, Row
 from pytest_crucible.records import Reply
 

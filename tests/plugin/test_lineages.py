@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pytest_crucible.features.provenance.lineage import ArmLineage, arm_lineages
+from pytest_crucible.features.provenance.made_from import ArmLineage, arm_lineages
 from pytest_crucible.records import Ancestor
 from pytest_crucible.store.runs import RunStore
 

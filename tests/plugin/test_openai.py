@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from openai_server import OpenAIServer
 
 KEY = "sk-hidden-1234567890"
 ANSWERS = {f"{k} + {k}": str(2 * k) for k in range(20)}
 LAZY = {**ANSWERS, **{f"{k} + {k}": "?" for k in range(12, 20)}}
-
-
-@pytest.fixture(scope="module")
-def scripted_server() -> Iterator[OpenAIServer]:
-    with OpenAIServer.start() as server:
-        yield server
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -26,18 +25,6 @@ TEST = """
 """
 BOTH = ("--crucible-adapter=v2", "--compare=v1")
 ONE = f"{SAMPLES} of {SAMPLES} replies of v2 and v1 are equal, and the server names one model for both, base: they are one"
-
-
-@pytest.fixture(scope="module")
-def started() -> Iterator[OpenAIServer]:
-    with OpenAIServer.start() as server:
-        yield server
-
-
-@pytest.fixture
-def server(started) -> OpenAIServer:
-    started.reset()
-    return started
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -26,18 +26,6 @@ ASYNC = """
 """
 PLAIN = ASYNC.replace("async ", "").replace("await ", "")
 TWO = ASYNC + ASYNC.replace("import pytest", "").replace("test_sums", "test_more")
-
-
-@pytest.fixture(scope="module")
-def started() -> Iterator[OpenAIServer]:
-    with OpenAIServer.start() as server:
-        yield server
-
-
-@pytest.fixture
-def server(started) -> OpenAIServer:
-    started.reset()
-    return started
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The Python of a commit: today's where the commit needs the same packages, else an environment that is built once."""
+"""The Python of a commit: today's, or an environment that is built once; and the folders that sessions have left behind."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from pytest_crucible.features.commits import FEATURE
+from pytest_crucible.features.commits.repository import find_repository
 from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.files import file_lock
@@ -200,3 +202,22 @@ def find_unused(folder: Path, before: float) -> Iterator[Path]:
     for done in folder.glob("*/complete"):
         if done.stat().st_mtime < before:
             yield done.parent
+
+
+def find_leftovers(folder: Path, before: float) -> dict[Path, int]:
+    """Return folder -> bytes of what no session needs: `folder` has the files of the project."""
+    return {place: _size(place) for place in _find(folder, before)}
+
+
+def _find(folder: Path, before: float) -> Iterator[Path]:
+    yield from find_unused(folder / FEATURE.name, before)
+    # A project without git has no worktrees.
+    with contextlib.suppress(SpecError):
+        repository = find_repository(folder.resolve().parent, FEATURE.name)
+        for tree in repository.orphans():
+            # Git's own record of a worktree is a folder, too.
+            yield from (tree.parent, repository.record_of(tree))
+
+
+def _size(folder: Path) -> int:
+    return sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())

@@ -33,7 +33,7 @@ def pytest_crucible_plan_begin(collection: ExperimentCollection) -> None:
 
 def pytest_crucible_leftovers(folder: Path, before: float) -> Leftovers:
     """Return environments that no session has used since a time, and worktrees of sessions that were killed."""
-    from pytest_crucible.features.commits.leftovers import find_leftovers
+    from pytest_crucible.features.commits.environment import find_leftovers
     from pytest_crucible.store.prune import Leftovers
 
     return Leftovers("commit_folders", "commit folder", find_leftovers(folder, before))

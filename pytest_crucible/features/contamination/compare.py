@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pytest_crucible.adapters.context import files_folder
-from pytest_crucible.adapters.training_files import find_file, suite_folders, training_files
+from pytest_crucible.adapters.opened_arm import find_file, suite_folders, training_files
 from pytest_crucible.datasets import identify
 from pytest_crucible.datasets.check import Check, CheckContext, Finder, Finding
 from pytest_crucible.datasets.columns import Table

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ipaddress
 import json
 import re
 import uuid
@@ -16,6 +15,7 @@ import numpy as np
 from pytest_crucible.datasets.check import Finder, Finding, column_finding, ids_text, value_finder
 from pytest_crucible.datasets.columns import Table
 from pytest_crucible.datasets.expectation import check_choice, check_count, check_number, column_check, row_check
+from pytest_crucible.detectors.addresses import is_address
 from pytest_crucible.detectors.pii import PII_TYPES, find_pii
 from pytest_crucible.detectors.secrets import find_secrets
 from pytest_crucible.features.data_checks.values import compile_regex, read_time, text_finder
@@ -38,19 +38,11 @@ _PHONE = re.compile(r"(?:\+?1[ .-]?)?(?:\([2-9]\d{2}\) ?|[2-9]\d{2}[ .-]?)[2-9]\
 _COLOUR = re.compile(r"#(?:[0-9a-fA-F]{3,4}|[0-9a-fA-F]{6}|[0-9a-fA-F]{8})")
 
 
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
-
-
 FORMATS: dict[str, Callable[[str], Any]] = {
     "us_phone": _PHONE.fullmatch,
     "iso_date": lambda text: _DATE.fullmatch(text) and read_time(text) is not None,
     "iso_datetime": lambda text: _DATETIME.fullmatch(text) and read_time(text) is not None,
-    "ip_address": _is_address,
+    "ip_address": is_address,
     "hex_color": _COLOUR.fullmatch,
 }
 """Format -> whether a whole text has it."""
@@ -84,7 +76,7 @@ def _is_url(text: str, schemes: set[str], require_tld: bool) -> bool:
         return False
     if url.scheme not in schemes or not host:
         return False
-    if _is_address(host):
+    if is_address(host):
         return True
     # Names in other alphabets are written in ASCII before they are looked up.
     try:

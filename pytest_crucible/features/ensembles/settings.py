@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
+from pytest_crucible.backends.protocol import is_number
 from pytest_crucible.features.ensembles.votes import TIES, VOTES
 from pytest_crucible.metrics.normalisers import NORMALISERS
 from pytest_crucible.quick_dataclass import dataclass
@@ -179,7 +179,7 @@ def _weights(adapter_name: str, options: Mapping[str, Any], count: int) -> tuple
 def _numbers(adapter_name: str, options: Mapping[str, Any], name: str, count: int) -> tuple[float, ...]:
     """Return one number per member, each at least 0."""
     values = options[name]
-    if not isinstance(values, list | tuple) or not all(map(_is_number, values)):
+    if not isinstance(values, list | tuple) or not all(map(is_number, values)):
         also = f" or {BY_CONFIDENCE!r}" if name == "weights" else ""
         raise SpecError(f"{adapter_name} has {name} = {values!r}: write a list of one number for each member{also}")
     if len(values) != count:
@@ -195,7 +195,7 @@ def _number(adapter_name: str, options: Mapping[str, Any], name: str, expected: 
     if name not in options:
         return None
     value = options[name]
-    if not _is_number(value) or not fits(value):
+    if not is_number(value) or not fits(value):
         raise SpecError(f"{adapter_name} has {name} = {value!r}: write {expected}")
     return float(value)
 
@@ -218,7 +218,3 @@ def _seed(adapter_name: str, options: Mapping[str, Any]) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise SpecError(f"{adapter_name} has seed = {value!r}: write a whole number")
     return value
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

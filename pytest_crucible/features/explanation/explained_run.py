@@ -1,4 +1,4 @@
-"""The run of an explained experiment: first requests, versions, and those that follow from scores."""
+"""The run of an explained experiment: first requests, what the rest costs, versions, and those that follow from scores."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ import pytest
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.analyse.analysis import score_table
 from pytest_crucible.features.explanation.choice import KINDS
-from pytest_crucible.features.explanation.cost import cost_text
-from pytest_crucible.features.explanation.first_requests import FirstRequest, find_first_request
 from pytest_crucible.features.explanation.records import VARIANT, Explanation, subject_of
 from pytest_crucible.features.explanation.results import arm_scores, numeric_metrics, plan_further
 from pytest_crucible.features.explanation.segments import FindPlaces, Prompt, find_finder, split_prompt
@@ -37,6 +35,19 @@ from pytest_crucible.store.decisions import add_decision, set_decision
 from pytest_crucible.store.experiments import find_experiment
 
 if TYPE_CHECKING:
+    from pytest_crucible.session.session import CrucibleSession
+from collections.abc import Mapping
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from pytest_crucible.backends.protocol import Backend
+from pytest_crucible.backends.spending import ANSWER_TOKENS, CHARACTERS_A_TOKEN, Metered, Price
+from pytest_crucible.records.errors import BackendError
+from pytest_crucible.stats.number_format import dollars
+from pytest_crucible.store.past_usage import past_usage
+
+if TYPE_CHECKING:
+    from pytest_crucible.session.experiment import Experiment
     from pytest_crucible.session.session import CrucibleSession
 
 
@@ -252,3 +263,89 @@ def _most_repeats(explanation: Explanation) -> int:
     sets = explanation.sets
     most_sets = len(sets.masks) if sets.is_exact else explanation.calls // sets.repeats
     return max(most_sets - 1, 1) * sets.repeats
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRequest:
+    """The input of a request that was not sent, and its parameters."""
+
+    input: Any
+    parameters: Mapping[str, Any]
+
+
+class _NotSentError(BackendError):
+    """Ends the call of a test function whose first request is known."""
+
+
+@dataclass
+class _Recorder:
+    """Takes the place of the edit of a version: records the first request, and sends none."""
+
+    request: asyncio.Future[FirstRequest] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    draw: None = None
+
+    def __call__(self, input: Any, parameters: Mapping[str, Any]) -> Any:
+        if not self.request.done():
+            self.request.set_result(FirstRequest(input, parameters))
+        raise _NotSentError("the first request of an explained sample is not sent")
+
+
+async def find_first_request(call: Call, unit: Unit) -> FirstRequest:
+    """Return what the test function would send first. Raises SpecError where it sends nothing."""
+    outcome, recorder = Outcome(unit, is_trial=True), _Recorder()
+    task = asyncio.ensure_future(call.run(outcome, edit=recorder))
+    await asyncio.wait((task, recorder.request), return_when=asyncio.FIRST_COMPLETED)
+    if recorder.request.done():
+        # A function that tries again would go on for long.
+        task.cancel()
+        await asyncio.wait((task,), timeout=1.0)
+        if task.done() and not task.cancelled():
+            task.exception()
+        return recorder.request.result()
+    await task
+    sample = call.experiment.dataset.samples[unit.position].id
+    if outcome.skipped:
+        raise SpecError(f"{sample} is skipped by the test ({outcome.detail}), so there is nothing to explain")
+    why = outcome.detail.splitlines()[0] if outcome.detail else "it returned without one"
+    raise SpecError(f"{sample}: the test sent no request through its sampler ({why}), so there is nothing to leave out")
+
+
+def cost_text(
+    session: CrucibleSession, experiment: Experiment, prompts: Sequence[Prompt], explanation: Explanation
+) -> str:
+    """Return what the planned requests of one sample cost, if nothing is cached."""
+    costs = [_arm_cost(session, experiment, number, prompt, explanation) for number, prompt in enumerate(prompts)]
+    priced = [cost for cost in costs if cost is not None]
+    return f"about {dollars(sum(priced))}" if len(priced) == len(costs) else "cost unknown (no price)"
+
+
+def _arm_cost(
+    session: CrucibleSession, experiment: Experiment, number: int, prompt: Prompt, explanation: Explanation
+) -> float | None:
+    """Return dollars; None if the price of a model is not known."""
+    opened, sets = experiment.opened_arms[number], explanation.sets
+    price = _find_price(opened.backend)
+    if price is None:
+        return None
+    lengths = [segment.end - segment.start for segment in prompt.segments]
+    fixed = sum(len(text or "") for _, text in prompt.messages) - sum(lengths)
+    characters = sum(fixed + sum(length for k, length in enumerate(lengths) if mask >> k & 1) for mask in sets.masks)
+    written = _answer_tokens(session, experiment.plan.nodeid, opened.arm.name, opened.arm.parameters.get("max_tokens"))
+    usd = price.of(characters / CHARACTERS_A_TOKEN, written * len(sets.masks)) or 0.0
+    return usd * sets.repeats
+
+
+def _find_price(backend: Backend | None) -> Price | None:
+    """Return the price of a model behind its wrappers."""
+    while backend is not None and not isinstance(backend, Metered):
+        backend = getattr(backend, "inner", None)
+    return None if backend is None else backend.price
+
+
+def _answer_tokens(session: CrucibleSession, nodeid: str, arm: str, limit: object) -> float:
+    """Return the mean length of earlier replies, else the limit or a guess."""
+    past = past_usage(session.resources.store, nodeid, arm)
+    lengths = [reply.output_tokens for reply in (past.replies if past else ()) if reply.output_tokens is not None]
+    if lengths:
+        return fmean(lengths)
+    return float(limit) if isinstance(limit, int) else ANSWER_TOKENS

@@ -14,10 +14,11 @@ import json
 from collections.abc import Callable, Coroutine, Mapping
 from contextvars import ContextVar
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pytest_crucible.features.judges.labels_file import LabelsFile, labels_file
+from pytest_crucible.datasets.labels import Label, ReplyKey, hash_reply, read_labels, split_person
 from pytest_crucible.metrics.definition import Metric, NotApplicable, declared_facts, metric
 from pytest_crucible.metrics.models.scorers import (
     DATA,
@@ -37,6 +38,7 @@ from pytest_crucible.metrics.models.votes import (
     request_votes,
 )
 from pytest_crucible.metrics.text import NO_EXPECTED
+from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import CLEAN, HUMAN, ORDERS, VOTES, MetricFacts, Reply, Sample
 from pytest_crucible.records.errors import BackendError, SpecError
 
@@ -322,3 +324,41 @@ async def _query_order(task: tuple[str, ...], sample: Sample, first: str, second
     answers = wrap_in_tags((("question", question), ("first", first), ("second", second)))
     prompt = "\n\n".join((*task, *answers, closing_lines(PREFERENCES)))
     return await request_votes(configured, prompt, PREFERENCES, votes)
+
+
+@dataclass(frozen=True)
+class LabelsFile:
+    """A person's labels, by which replies they are of."""
+
+    path: Path
+    person: str
+
+    def version(self) -> str:
+        """Return a hash that changes with the file, so that stored agreements are computed again. Raises SpecError."""
+        return hashlib.sha256(self._content()).hexdigest()[:16]
+
+    def find(self, reply: Reply, sample: Sample) -> Label | None:
+        """Return the label of this very reply; None without one."""
+        scored = current_reply()
+        key = ReplyKey(scored.experiment, sample.id, scored.variant, hash_reply(reply.text))
+        return _read(self.path, self.person, self.path.stat().st_mtime_ns).get(key)
+
+    def _content(self) -> bytes:
+        try:
+            return self.path.read_bytes()
+        except OSError as error:
+            raise SpecError(
+                f"human={str(self.path)!r} cannot be read ({error.strerror}): write it with crucible view RUN --labels"
+            ) from None
+
+
+def labels_file(human: str | Path) -> LabelsFile | None:
+    """Return the file that an argument names, relative to the working directory; None for a key of the metadata."""
+    name, person = split_person(human)
+    return LabelsFile(Path(name), person) if name.endswith(".csv") else None
+
+
+@lru_cache(maxsize=8)
+def _read(path: Path, person: str, changed: int) -> Mapping[ReplyKey, Label]:
+    """Return the labels of a file, which is read again after a change."""
+    return read_labels(path, person)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from pytest_crucible.features.provenance.graph import Graph, Relation
-from pytest_crucible.features.provenance.graph_draft import GraphDraft
+from pytest_crucible.features.provenance.graph import Graph, GraphDraft, Relation
 from pytest_crucible.features.provenance.made_from import add_adapter
 from pytest_crucible.features.provenance.store_graph import ExperimentNodes
 from pytest_crucible.records import Plan

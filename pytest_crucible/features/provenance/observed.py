@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_crucible.features.provenance.decisions import Decision
-from pytest_crucible.features.provenance.lineage import arm_lineages
 from pytest_crucible.features.provenance.load_decisions import Chain
+from pytest_crucible.features.provenance.made_from import arm_lineages
 from pytest_crucible.store import tables
 from pytest_crucible.store.runs import RunStore
 

@@ -42,7 +42,7 @@ def pytest_crucible_verdict_facts(run: Run) -> list[ReportFact]:
 
 def pytest_crucible_verdict_views(store: RunStore, run: Run) -> Mapping[tuple[str, str], View]:
     """Return what `crucible why` prints of each verdict."""
-    from pytest_crucible.features.provenance.why_views import why_views
+    from pytest_crucible.features.provenance.why_lines import why_views
 
     return why_views(store, run)
 

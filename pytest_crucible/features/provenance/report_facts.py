@@ -6,7 +6,7 @@ from typing import Any
 
 from pytest_crucible.features.provenance.fragility import MOST_SETS_OF_REPORTS
 from pytest_crucible.features.provenance.load_verdict_facts import load_verdict_facts
-from pytest_crucible.features.provenance.run_root import run_root
+from pytest_crucible.features.provenance.run_rows import run_root
 from pytest_crucible.features.provenance.verdict_facts import Flip, Fragility
 from pytest_crucible.features.provenance.verdict_lines import fragility_text
 from pytest_crucible.records import ReportFact, Run

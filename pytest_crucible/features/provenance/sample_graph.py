@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pytest_crucible.features.provenance.graph import Graph
-from pytest_crucible.features.provenance.graph_draft import GraphDraft
+from pytest_crucible.features.provenance.graph import Graph, GraphDraft
 from pytest_crucible.features.provenance.influence import weigh_sample
 from pytest_crucible.features.provenance.load_timeline import near_sample
 from pytest_crucible.features.provenance.questions import Asked, load_questions

@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pytest_crucible.features.provenance.load_timeline import experiment_timelines
-from pytest_crucible.features.provenance.step_texts import NamedText, step_texts
-from pytest_crucible.features.provenance.timeline import Step, Timeline
-from pytest_crucible.features.provenance.timeline_text import find_start, heading, step_text, time_text, unknown_text
+from pytest_crucible.features.provenance.step_texts import step_texts
+from pytest_crucible.features.provenance.timeline import (
+    Step,
+    Timeline,
+    find_start,
+    heading,
+    step_text,
+    time_text,
+    unknown_text,
+)
 from pytest_crucible.records import Conversation, Note, Plan, Row, Table, View
 from pytest_crucible.records.views import Span, TimeBars
 from pytest_crucible.stats.number_format import quantity, seconds
@@ -48,7 +55,7 @@ def _step_table(title: str, steps: Sequence[Step], total: int) -> Table:
     rows = [
         Row(
             cells=(step_text(step), step.kind, time_text(step, start) or "-", _duration(step)),
-            below="; ".join(f"{text.name}: {text.value}" for text in texts if _is_ground(text)),
+            below="; ".join(f"{text.name}: {text.value}" for text in texts if text.name in _OF_DECISIONS),
         )
         for step, texts in zip(steps, step_texts(steps), strict=True)
     ]
@@ -62,10 +69,6 @@ def _step_table(title: str, steps: Sequence[Step], total: int) -> Table:
         # Without times it repeats the scores.
         verbosity=0 if start is not None else 1,
     )
-
-
-def _is_ground(text: NamedText) -> bool:
-    return text.name in _OF_DECISIONS
 
 
 def _duration(step: Step) -> str:

@@ -7,8 +7,15 @@ from dataclasses import field
 from typing import Any, Literal, NamedTuple
 
 from pytest_crucible.features.provenance.run_rows import Owner
-from pytest_crucible.features.provenance.seal_keys import CHECKSUM_BYTES, HASH_BYTES, KeyedRows, unpack_keys
-from pytest_crucible.features.provenance.seals import Seal, first_seal, next_seal
+from pytest_crucible.features.provenance.seals import (
+    CHECKSUM_BYTES,
+    HASH_BYTES,
+    KeyedRows,
+    Seal,
+    first_seal,
+    next_seal,
+    unpack_keys,
+)
 from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.store.database import Connection

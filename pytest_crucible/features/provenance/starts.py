@@ -10,8 +10,7 @@ from pathlib import Path
 from pytest_crucible.backends.lineages import read_lineage
 from pytest_crucible.backends.offline import load_recorded
 from pytest_crucible.datasets import identify, load_file
-from pytest_crucible.features.provenance.graph import Graph, Node, targets
-from pytest_crucible.features.provenance.graph_draft import GraphDraft
+from pytest_crucible.features.provenance.graph import Graph, GraphDraft, Node, targets
 from pytest_crucible.features.provenance.made_from import add_file
 from pytest_crucible.local_model.checkpoints import find_sampler_file
 from pytest_crucible.quick_dataclass import dataclass

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pytest_crucible.features.provenance.decision_steps import LONGEST_TITLE
-from pytest_crucible.features.provenance.timeline import Step
-from pytest_crucible.features.provenance.timeline_text import CALLS, call_ends
+from pytest_crucible.features.provenance.timeline import CALLS, LONGEST_TITLE, Step, call_ends
 from pytest_crucible.records.tool_results import name_results, result_name
 from pytest_crucible.report.conversations import tool_texts
 from pytest_crucible.stats.number_format import quantity

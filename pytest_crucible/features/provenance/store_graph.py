@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from pytest_crucible.backends.lineages import trained_adapters
-from pytest_crucible.features.provenance.graph_draft import GraphDraft
-from pytest_crucible.features.provenance.lineage import ArmLineage
+from pytest_crucible.features.provenance.graph import GraphDraft
 from pytest_crucible.features.provenance.made_from import (
+    ArmLineage,
     add_adapter,
     add_commit,
     add_file,

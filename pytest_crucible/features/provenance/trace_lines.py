@@ -9,9 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 from pytest_crucible.features.provenance.step_texts import step_texts
-from pytest_crucible.features.provenance.timeline import Step, Timeline
-from pytest_crucible.features.provenance.timeline_text import (
+from pytest_crucible.features.provenance.timeline import (
     CALLS,
+    Step,
+    Timeline,
     find_start,
     heading,
     step_text,

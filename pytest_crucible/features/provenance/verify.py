@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pytest_crucible.features.provenance.canonical_rows import row_hashes
-from pytest_crucible.features.provenance.run_root import run_root
-from pytest_crucible.features.provenance.run_rows import ARMS, rows_of_run, run_owners, sealed_tables
+from pytest_crucible.features.provenance.run_rows import ARMS, rows_of_run, run_owners, run_root, sealed_tables
 from pytest_crucible.features.provenance.sealed_rows import (
     BrokenSeal,
     Edit,

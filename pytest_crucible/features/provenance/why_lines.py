@@ -1,13 +1,17 @@
-"""The lines of `crucible why`, read from a graph."""
+"""The lines of `crucible why`, read from a graph, and the same as views of the verdicts of a run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from pytest_crucible.features.provenance.build_graph import build_graph
 from pytest_crucible.features.provenance.graph import Graph, Node, ancestors, targets
+from pytest_crucible.features.provenance.load_verdict_facts import load_verdict_facts
+from pytest_crucible.records import Note, Row, Run, Table, View
 from pytest_crucible.report.printable import printable_cell
 from pytest_crucible.stats.number_format import p_equals
+from pytest_crucible.store.runs import RunStore
 
 _HEAD, _NAME = 40, 11
 _DIGITS, _COMMIT_DIGITS = 4, 7
@@ -144,3 +148,22 @@ def _commit(node: Node) -> str:
     if not facts["commit"]:
         return node.label
     return f"{facts['commit'][:_COMMIT_DIGITS]}{' with uncommitted changes' if facts['dirty'] else ''}"
+
+
+def why_views(store: RunStore, run: Run) -> Mapping[tuple[str, str], View]:
+    """Return the view of each verdict by its nodeid and subject. Raises StoreError."""
+    graph = build_graph(store, run, load_verdict_facts(store, run).values())
+    verdicts = (node for node in graph.nodes.values() if node.type == "verdict")
+    return {(node.facts["nodeid"], node.facts["subject"]): _view(graph, node) for node in verdicts}
+
+
+def _view(graph: Graph, verdict: Node) -> View:
+    table = Table(title=f"Why {verdict.label}", heads=("part", "finding"), rows=tuple(_rows(graph, verdict)))
+    return View(title=verdict.label, notes=(Note(text=finding_line(verdict)),), tables=(table,))
+
+
+def _rows(graph: Graph, verdict: Node) -> Iterator[Row]:
+    numbers = numbers_line(graph, verdict)
+    parts = (("numbers", [numbers] if numbers else []), *verdict_parts(graph, verdict))
+    # A part of several lines names itself in each, so that every row has a head.
+    return (Row(cells=(name, line.strip())) for name, lines in parts for line in lines)

@@ -13,6 +13,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+from pytest_crucible.backends.protocol import is_number
 from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.stats.number_format import quantity
@@ -197,13 +198,9 @@ def read_training_log(folder: Path, key: str = "") -> tuple[str, Mapping[int, fl
     """
     file = folder / METRICS_FILE
     rows = list(_json_lines(file)) if file.is_file() else []
-    names = sorted({name for row in rows for name, value in row.items() if _is_number(value) and name != "step"})
+    names = sorted({name for row in rows for name, value in row.items() if is_number(value) and name != "step"})
     if key and key not in names:
         hint = suggest(key, names, otherwise="leave --training out") if names else "the training has written no numbers"
         raise SpecError(f"--training {key}: {file} has no such number: {hint}")
     chosen = key or next((name for name in USUAL if name in names), "")
-    return chosen, {row["step"]: float(row[chosen]) for row in rows if _is_number(row.get(chosen)) and "step" in row}
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return chosen, {row["step"]: float(row[chosen]) for row in rows if is_number(row.get(chosen)) and "step" in row}

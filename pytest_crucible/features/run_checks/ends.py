@@ -87,15 +87,11 @@ def end_of(finish: str, text: object) -> str:
 
 def _explanations(inputs: CheckInputs) -> Iterator[tuple[str, str]]:
     """Yield the subject of each comparison whose difference comes from the replies' ends, and a sentence."""
-    ends = [_end_by_sample(columns) for columns in inputs.arms]
+    ends = [{position: end for position, end in unit_ends(columns) if end} for columns in inputs.arms]
     for contrast in inputs.plan.contrasts:
         baseline = [arm.name for arm in inputs.plan.arms].index(contrast.baseline)
         if sentence := _explain(inputs, contrast, baseline, ends[0], ends[baseline]):
             yield contrast.subject(inputs.plan.candidate.name), sentence
-
-
-def _end_by_sample(columns: ArmColumns) -> dict[int, str]:
-    return {position: end for position, end in unit_ends(columns) if end}
 
 
 def _explain(

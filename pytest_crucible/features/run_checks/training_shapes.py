@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.adapters.kinds import kind_of
-from pytest_crucible.adapters.training_files import find_file, suite_folders, training_files
+from pytest_crucible.adapters.opened_arm import find_file, suite_folders, training_files
 from pytest_crucible.datasets.training_rows import read_row
 from pytest_crucible.features.run_checks.prompt_shapes import (
     TRAINED_SHAPES,

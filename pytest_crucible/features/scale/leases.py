@@ -5,18 +5,21 @@ The actors belong to the process that first calls `share_by_workers`, the driver
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import secrets
+import time
+from collections import defaultdict
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 from pytest_crucible.backends.budget import SpendLedger
 from pytest_crucible.backends.limiting.control import Control, LimiterState
-from pytest_crucible.features.scale.lease_client import LeaseClient, Part
-from pytest_crucible.features.scale.lease_desk import LeaseDesk
-from pytest_crucible.features.scale.leased_ledger import LeasedLedger
-from pytest_crucible.features.scale.shared_limits import LeasedState
+from pytest_crucible.features.scale.budget_leases import BudgetLeases, SpendAnswer, SpendReport
+from pytest_crucible.features.scale.limit_leases import LimitLeases, LimitReport, Share
 from pytest_crucible.features.scale.shared_replies import RemoteRows, ReplyDesk, answer_queries
+from pytest_crucible.features.scale.worker_leases import LeaseClient, LeasedLedger, LeasedState, Part
 from pytest_crucible.session.resources import SharedByWorkers
 from pytest_crucible.store.replies import ReplyRows
 
@@ -131,3 +134,50 @@ def _find_actor(name: str, kind: type) -> Any:
             here = ray.get_runtime_context().get_node_id()
             options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(here, soft=False)
         return ray.remote(kind).options(**options).remote()
+
+
+# How long a worker waits for news in one call.
+WATCH_S = 10.0
+
+
+class LeaseDesk:
+    """The leases of a run, by the names of servers and budgets."""
+
+    def __init__(self) -> None:
+        self._version, self._news = 0, asyncio.Event()
+        self._servers: defaultdict[str, LimitLeases] = defaultdict(LimitLeases)
+        self._budgets: defaultdict[str, BudgetLeases] = defaultdict(BudgetLeases)
+
+    def ping(self) -> None:
+        """Return: the process is alive."""
+
+    def exchange(self, worker: str, reports: Mapping[str, LimitReport | SpendReport]) -> dict[str, Share | SpendAnswer]:
+        """Record the reports of a worker and return its new leases, by the same names."""
+        now = time.monotonic()
+        answers: dict[str, Share | SpendAnswer] = {}
+        for name, report in reports.items():
+            leases: Any = self._servers[name] if isinstance(report, LimitReport) else self._budgets[name]
+            before = leases.news
+            answers[name] = leases.exchange(worker, report, now)
+            if leases.news != before:
+                self._publish()
+        return answers
+
+    async def wait_for_news(self, version: int) -> int:
+        """Return another version than this one as soon as workers should exchange, or the same after `WATCH_S`."""
+        if self._version == version:
+            with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
+                await asyncio.wait_for(self._news.wait(), WATCH_S)
+        return self._version
+
+    def forget(self, worker: str) -> None:
+        """Return the shares of a worker that has died; what it had leased of budgets counts as spent."""
+        for limits in self._servers.values():
+            limits.forget(worker)
+        for budget in self._budgets.values():
+            budget.forget(worker)
+
+    def _publish(self) -> None:
+        self._version += 1
+        self._news.set()
+        self._news = asyncio.Event()

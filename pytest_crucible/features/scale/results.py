@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_crucible.records.errors import SpecError, StoreError
-from pytest_crucible.store.part_moves import move_rows
-from pytest_crucible.store.part_removal import remove_unentered
+from pytest_crucible.store.part_moves import move_rows, remove_unentered
 from pytest_crucible.store.part_writer import enter_parts
 from pytest_crucible.store.parts import Part, ResultsFolder, probe_path
 from pytest_crucible.store.spill_file import Rows

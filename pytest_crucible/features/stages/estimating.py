@@ -323,7 +323,7 @@ def estimate_lines(
     for nodeid in dict.fromkeys(estimate.nodeid for estimate in estimates):
         of_experiment = [estimate for estimate in estimates if estimate.nodeid == nodeid]
         yield nodeid
-        yield from _align([_row(estimate) for estimate in of_experiment])
+        yield from aligned_lines([HEADS, *map(_row, of_experiment)], right=(1, 2, 3))
         yield from (f"  {estimate.arm}: {estimate.amounts.basis}" for estimate in of_experiment)
         for estimate in of_experiment:
             if estimate.blocked:
@@ -345,10 +345,6 @@ def _row(estimate: ArmEstimate) -> list[str]:
         *(f"{count:,}" for count in counts),
         *(forecast_text(getattr(amounts, unit), form) for unit, form in FORMATS.items()),
     ]
-
-
-def _align(rows: list[list[str]]) -> list[str]:
-    return aligned_lines([HEADS, *rows], right=(1, 2, 3))
 
 
 def forecast_text(forecast: Forecast | None, form: Callable[[float], str]) -> str:

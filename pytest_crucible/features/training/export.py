@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from pytest_crucible.exports.further import FurtherExport
+from pytest_crucible.exports.files import FurtherExport
 from pytest_crucible.features.training.set_rows import FORMATS, TASKS, Shape
 from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.stats.number_format import quantity

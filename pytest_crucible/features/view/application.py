@@ -14,7 +14,7 @@ from starlette.staticfiles import StaticFiles
 from pytest_crucible.features.view.live import stream
 from pytest_crucible.features.view.live.state import StateReader
 from pytest_crucible.features.view.live.watcher import Watcher
-from pytest_crucible.features.view.pages import compare, labels, requests, run, runs, sample, samples, training, trend
+from pytest_crucible.features.view.pages import compare, labels, run, runs, sample, samples, trend
 from pytest_crucible.features.view.pages.respond import of_run
 from pytest_crucible.features.view.server.access import Access
 from pytest_crucible.features.view.server.failures import Failures, show_failure
@@ -34,10 +34,10 @@ def make_application(site: Site) -> Starlette:
         Route("/runs/{run}/events", stream.events),
         Route("/runs/{run}/results", run.results_part),
         Route("/runs/{run}/explanations", run.explanations_part),
-        Route("/runs/{run}/requests", of_run(requests.requests_page)),
-        Route("/runs/{run}/requests/counts", requests.requests_part),
-        Route("/runs/{run}/training", of_run(training.training_page)),
-        Route("/runs/{run}/training/courses", training.training_part),
+        Route("/runs/{run}/requests", of_run(run.requests_page)),
+        Route("/runs/{run}/requests/counts", run.requests_part),
+        Route("/runs/{run}/training", of_run(run.training_page)),
+        Route("/runs/{run}/training/courses", run.training_part),
         Route("/compare", compare.choose_page),
         Route("/compare/{names:path}", compare.compare_page),
         Route("/trend", trend.choose_page),

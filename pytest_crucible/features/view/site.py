@@ -1,17 +1,17 @@
-"""The parts that all pages of one dashboard share: the run store, the templates and the addresses."""
+"""The parts that all pages of one dashboard share: the run store, templates, addresses, and values computed once for all."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_crucible.features.view.addresses import Addresses
-from pytest_crucible.features.view.compute.computed_once import ComputedOnce
 from pytest_crucible.features.view.samples.indexes import SampleIndexes
 from pytest_crucible.features.view.server.hosts import Hosts
 from pytest_crucible.quick_dataclass import dataclass
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from pytest_crucible.features.view.labels.labelling import Labelling
     from pytest_crucible.store.runs import RunStore
+
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -108,3 +109,26 @@ def find_run(store: RunStore, named: str) -> str:
     except UnknownRunError as error:
         hint = f"did you mean {error.near}?" if error.near else f"the latest is {error.latest}"
         raise SpecError(f"no run begins with {named!r}: {hint}") from None
+
+
+T = TypeVar("T")
+
+
+class ComputedOnce:
+    """The last values that were computed, by their keys. Any thread may use it."""
+
+    def __init__(self, worker: ThreadPoolExecutor, most: int) -> None:
+        self._worker, self._most = worker, most
+        self._values: dict[Hashable, Future[Any]] = {}
+        self._lock = threading.Lock()
+
+    def start(self, key: Hashable, compute: Callable[[], T]) -> Future[T]:
+        """Return the value of a key, perhaps not computed yet. What raised is computed again."""
+        with self._lock:
+            future = self._values.pop(key, None)
+            if future is None or future.cancelled() or (future.done() and future.exception() is not None):
+                future = self._worker.submit(compute)
+            self._values[key] = future
+            for other in list(self._values)[: -self._most]:
+                del self._values[other]
+            return future

@@ -1,22 +1,30 @@
-"""Power over random factors, and the interval with more samples, prompts, trainings or rounds.
+"""Power over random factors, and the interval of a crossed mean with more samples, prompts, trainings or rounds.
 
 Power over random factors: the difference that a design shows with 80 % power, and the samples that suffice.
 A difference D has the variance of its sources; a new run measures each source on its own degrees of freedom, and tests by
 `sources.half_width`. The chance of D - half-width > 0 is averaged over what the new run will measure, and, where the sources are
 those of a run, over the truth given that run: a source's variance is its estimate times dof / chi-squared. For samples alone
 this is the average of `planning.next_sample.detectable_by_error`.
+
+With more levels of a factor, its level means come more often; with more of another source, they lie closer together, by the part
+of their spread that is noise (`with_levels`). The distance of the bounds is then Gaffke's over these means (`sources`), so that
+the predicted interval is of the kind that a report shows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 import scipy
 
-from pytest_crucible.stats.arrays import Array, check_shares
-from pytest_crucible.stats.factors.sources import Source, half_width
+from pytest_crucible.quick_dataclass import dataclass
+from pytest_crucible.stats.arrays import Array, Range, Side, check_shares, is_finite_range
+from pytest_crucible.stats.factors.crossed import CrossedMean
+from pytest_crucible.stats.factors.sources import LevelMeans, Source, half_width
 from pytest_crucible.stats.planning.roots import rising_root, smallest_integer
 
 
@@ -162,3 +170,78 @@ def _chi_squared(shares: Array, dof: float, prior: float = 0.0) -> Array:
 def _cube(normal: Array, dof: float) -> Array:
     """Return quantiles of chi-squared / dof by Wilson & Hilferty (1931)."""
     return np.asarray(np.maximum(1 - 2 / (9 * dof) + normal * (2 / (9 * dof)) ** 0.5, 1e-3) ** 3)
+
+
+MOST_TIMES = 64
+"""Designs with more than this many times the levels are not suggested."""
+_SIDES: tuple[Side, ...] = ("lower", "upper")
+
+
+@dataclass(frozen=True)
+class NextInterval:
+    """The two-sided interval of a mean, by the number of levels of one of its sources; `alpha` is its error rate."""
+
+    mean: CrossedMean
+    alpha: float
+    bounds: Range | None = None
+
+    def half_width(self, name: str, levels: int) -> float:
+        """Return half the width to expect if the source with this name has this number of levels."""
+        below, above = self._distances(name, levels)
+        low, high = self.mean.estimate - below, self.mean.estimate + above
+        if self.bounds is not None:
+            low, high = max(low, self.bounds[0]), min(high, self.bounds[1])
+        return (high - low) / 2
+
+    def _distances(self, name: str, levels: int) -> tuple[float, float]:
+        if self.bounds is None or not is_finite_range(self.bounds):
+            half = expected_half_width(self.mean.sources, self.alpha, name, levels)
+            return half, half
+        before = raise_to_floors(self.mean.sources)
+        after = with_levels(before, name, levels)
+        parts = [_grow(*part) for part in zip(self.mean.levels, before[1:], after[1:], strict=True)]
+        shrink = _shrink(before[0], after[0])
+        below, above = (
+            math.hypot(shrink * of_samples, *(part.distance(side, self.alpha / 2, self.bounds) for part in parts))
+            for side, of_samples in zip(_SIDES, self._of_samples, strict=True)
+        )
+        return below, above
+
+    @cached_property
+    def _of_samples(self) -> tuple[float, float]:
+        assert self.bounds is not None
+        samples = self.mean.parts[0]
+        below, above = (samples.distance(side, self.alpha / 2, self.bounds) for side in _SIDES)
+        return below, above
+
+
+def _grow(part: LevelMeans, before: Source, after: Source) -> LevelMeans:
+    """Return the level means of a factor whose part of the variance, or whose number of levels, changes."""
+    times, centre = after.levels / before.levels, float(part.values.mean())
+    scale = math.sqrt(times * _remaining_share(before, after)) if before.variance else 1.0
+    return replace(part, values=centre + scale * (part.values - centre), times=times)
+
+
+def _shrink(before: Source, after: Source) -> float:
+    """Return the factor by which bounds over samples come closer. Those of samples that are alike fall with their number."""
+    return math.sqrt(_remaining_share(before, after)) if before.variance else before.levels / after.levels
+
+
+def _remaining_share(before: Source, after: Source) -> float:
+    """Return the part of a source's variance that more levels leave. What is estimated of another source may exceed it."""
+    return max(after.variance, 0.0) / before.variance
+
+
+def fewest_levels_for(half_width: Callable[[int], float], levels: int, goal: float) -> int | None:
+    """Return the levels at which an interval is at most this wide; None beyond MOST_TIMES the present ones.
+
+    >>> fewest_levels_for(lambda levels: 1 / levels, levels=3, goal=0.15)
+    7
+    """
+    low, high = levels, levels * MOST_TIMES
+    if half_width(high) > goal:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if half_width(middle) > goal else (low, middle)
+    return high

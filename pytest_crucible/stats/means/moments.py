@@ -52,28 +52,22 @@ def t_interval(
     check_share(level, "level")
     # The lower quantile with its sign changed: 1 - tail would lose the digits of a small tail.
     half = -t_quantile(dof, tail_share(1 - level, alternative)) * se
-    return _interval_around(estimate, half, level, method, alternative)
+    low = -math.inf if alternative == "less" else estimate - half
+    high = math.inf if alternative == "greater" else estimate + half
+    return Interval(low=low, high=high, level=level, method=method)
 
 
-def normal_interval(
-    estimate: float, se: float, *, level: float, method: str, alternative: Alternative = "two-sided"
-) -> Interval:
-    """Return estimate -+ z * se, with one infinite end for one-sided alternatives."""
+def normal_interval(estimate: float, se: float, *, level: float, method: str) -> Interval:
+    """Return estimate -+ z * se."""
     check_share(level, "level")
-    half = -normal_quantile(tail_share(1 - level, alternative)) * se
-    return _interval_around(estimate, half, level, method, alternative)
+    half = -normal_quantile((1 - level) / 2) * se
+    return Interval(low=estimate - half, high=estimate + half, level=level, method=method)
 
 
 def tail_share(error: float, alternative: Alternative) -> float:
     """Return the share of an error rate in each tested tail: half of it; for a one-sided alternative all."""
     check_alternative(alternative)
     return error / 2 if alternative == "two-sided" else error
-
-
-def _interval_around(estimate: float, half: float, level: float, method: str, alternative: Alternative) -> Interval:
-    low = -math.inf if alternative == "less" else estimate - half
-    high = math.inf if alternative == "greater" else estimate + half
-    return Interval(low=low, high=high, level=level, method=method)
 
 
 def check_enough(values: npt.ArrayLike, *, fewest: int = 2) -> Array:

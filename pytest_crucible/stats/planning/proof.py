@@ -156,13 +156,7 @@ _RAREST = 1e-9
 
 
 def detectable_by_gaffke(
-    values: npt.ArrayLike,
-    *,
-    end: float,
-    alpha: float,
-    power: float = 0.8,
-    clusters: Labels | None = None,
-    times: float = 1,
+    values: npt.ArrayLike, *, end: float, alpha: float, power: float = 0.8, times: float = 1
 ) -> float | None:
     """Return the smallest mean above 0 that as many values prove at a one-sided alpha; None if that takes more than -end.
 
@@ -173,13 +167,12 @@ def detectable_by_gaffke(
     """
     check_shares(alpha=alpha, power=power)
     array = finite(values)
-    reserve = normal_quantile(power) * _standard_error(array, clusters) / math.sqrt(times)
-    if clusters is None:
-        array, times = _representatives(array, times)
+    reserve = normal_quantile(power) * _standard_error(array, None) / math.sqrt(times)
+    array, times = _representatives(array, times)
     centred = array - array.mean()
 
     def excess(mean: float) -> float:
-        p_value = gaffke_p_value(centred + mean, null=0.0, end=end, side="lower", clusters=clusters, times=times)
+        p_value = gaffke_p_value(centred + mean, null=0.0, end=end, side="lower", times=times)
         return math.log(p_value) - math.log(alpha)
 
     # The end does not move along with the values.

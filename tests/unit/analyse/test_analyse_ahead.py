@@ -7,7 +7,7 @@ from collections.abc import Generator
 
 import pytest
 
-from pytest_crucible.analyse.ahead import read_ahead
+from pytest_crucible.analyse.streamed import read_ahead
 
 
 def count_to(stop: int, threads: set[int]) -> Generator[int, None, None]:

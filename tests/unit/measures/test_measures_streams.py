@@ -14,7 +14,7 @@ from run_sizes import choose_examples
 
 from pytest_crucible.measures import draws, means, percentiles, ratios
 from pytest_crucible.measures.row import Column, Observations, Prepared
-from pytest_crucible.measures.streams import ArmStream, PairStream, stream_problem
+from pytest_crucible.measures.streams import open_arm, open_pair, stream_problem
 from pytest_crucible.measures.table import GEOMETRIC, comparison_row
 from pytest_crucible.records import Contrast, Measure, MetricFacts, Target
 from pytest_crucible.stats.resampling.draws import MonteCarlo
@@ -117,7 +117,7 @@ def test_a_comparison_has_the_bits_of_memory(kind, n, grouped, likeness, seed):
     candidate, baseline = (prepare_arm(values, kind, groups=groups, keys=keys) for values in (ours, theirs))
     facts = MetricFacts(name="m", kind=kind, low=RANGES[kind][0], high=RANGES[kind][1])
     contrast = Contrast(metric="m", baseline="v1", statistic="count" if kind == "count" else "mean")
-    stream = PairStream(contrast, facts)
+    stream = open_pair(contrast, facts)
 
     read_in_parts(stream, n, rng, lambda part, places: part.add(choose(candidate, places), choose(baseline, places)))
 
@@ -132,7 +132,7 @@ def test_a_target_has_the_bits_of_memory(kind, n, grouped, statistic, seed):
     groups = rng.integers(0, 1 + n // 4, n) if grouped else None
     values = draw_values(kind, n, rng) * (seed % 5 > 0)
     arm = prepare_arm(values, kind, groups=groups, keys=rng.integers(0, 2**64, n, dtype=np.uint64))
-    stream = ArmStream(Measure(metric="m", statistic=statistic))
+    stream = open_arm(Measure(metric="m", statistic=statistic))
 
     read_in_parts(stream, n, rng, lambda part, places: part.add(choose(arm, places)))
 
@@ -154,7 +154,7 @@ def test_chances_of_draws_have_the_bits_of_memory(n, grouped, statistic, whole, 
     candidate, baseline = (prepare_arm(values, "binary", groups=groups, keys=keys) for values in tables)
     facts = MetricFacts(name="m", kind="binary", low=0.0, high=1.0)
     contrast = Contrast(metric="m", baseline="v1", statistic=statistic, draws=2)
-    arm, pair = ArmStream(Measure(metric="m", statistic=statistic, draws=2)), PairStream(contrast, facts)
+    arm, pair = open_arm(Measure(metric="m", statistic=statistic, draws=2)), open_pair(contrast, facts)
 
     read_in_parts(arm, n, rng, lambda part, places: part.add(choose(candidate, places)))
     read_in_parts(pair, n, rng, lambda part, places: part.add(choose(candidate, places), choose(baseline, places)))
@@ -186,7 +186,7 @@ def test_a_rate_of_replies_has_the_bits_of_memory_also_where_some_are_lost(n, re
     table, there = rng.random((n, repeats)), np.ones((n, repeats), dtype=bool)
     if some_lost:
         there[:, 1:] = rng.random((n, repeats - 1)) < 0.8
-    stream = ArmStream(RATE)
+    stream = open_arm(RATE)
 
     read_in_parts(
         stream, n, rng, lambda part, places: part.add(prepare_replies(table, there, places)) if places.size else None
@@ -218,7 +218,7 @@ def test_percentiles_have_the_bits_of_memory(kind, n, quantile, some_lost, seed)
         arms[0].values[: 1 + n // 50] = math.inf
     facts = MetricFacts(name="m", kind=kind, low=RANGES[kind][0], direction="lower")
     contrast = Contrast(metric="m", baseline="v1", statistic="quantile", quantile=quantile)
-    pairs, target = PairStream(contrast, facts), ArmStream(contrast)
+    pairs, target = open_pair(contrast, facts), open_arm(contrast)
 
     read_in_parts(pairs, n, rng, lambda part, places: part.add(*(choose(arm, places) for arm in arms)))
     read_in_parts(target, n, rng, lambda part, places: part.add(choose(arms[0], places)))
@@ -229,7 +229,7 @@ def test_percentiles_have_the_bits_of_memory(kind, n, quantile, some_lost, seed)
 
 
 def test_percentiles_of_groups_are_refused():
-    stream = ArmStream(Measure(metric="m", statistic="quantile", quantile=0.95))
+    stream = open_arm(Measure(metric="m", statistic="quantile", quantile=0.95))
     arm = prepare_arm(np.array([1.0, 2.0]), "positive", groups=np.array([0, 0]), keys=None)
     run_passes([stream], lambda: [arm], stream.add)
 
@@ -241,8 +241,8 @@ def test_lost_values_without_an_end_leave_a_target_without_bounds_and_a_comparis
     values = np.array([1.0, math.inf, 2.0])
     arm = prepare_arm(values, "positive", groups=None, keys=np.arange(3, dtype=np.uint64))
     target, pairs = (
-        ArmStream(Measure(metric="m")),
-        PairStream(Contrast(metric="m", baseline="v1"), MetricFacts(name="m", kind="positive", low=0.0)),
+        open_arm(Measure(metric="m")),
+        open_pair(Contrast(metric="m", baseline="v1"), MetricFacts(name="m", kind="positive", low=0.0)),
     )
     run_passes([target], lambda: [arm], target.add)
     run_passes([pairs], lambda: [arm], lambda batch: pairs.add(batch, batch))
@@ -253,7 +253,7 @@ def test_lost_values_without_an_end_leave_a_target_without_bounds_and_a_comparis
 
 
 def test_no_sample_is_no_data():
-    stream = ArmStream(Measure(metric="m"))
+    stream = open_arm(Measure(metric="m"))
     run_passes([stream], list, stream.add)
 
     assert stream.estimate(0.95).method == "no data"
@@ -261,7 +261,7 @@ def test_no_sample_is_no_data():
 
 
 def test_unequal_numbers_of_replies_are_refused_for_scores():
-    stream = ArmStream(Measure(metric="m", statistic="count"))
+    stream = open_arm(Measure(metric="m", statistic="count"))
     even = Prepared(values=np.array([0.5]), kind="bounded", bounds=(0.0, 1.0), size=2)
     run_passes([stream], lambda: [even, replace(even, size=3)], stream.add)
 
@@ -271,7 +271,7 @@ def test_unequal_numbers_of_replies_are_refused_for_scores():
 
 def test_a_permutation_test_asks_for_the_keys_of_its_samples():
     arm = replace(prepare_arm(np.array([0.5, 0.7]), "bounded", groups=None, keys=None))
-    stream = PairStream(Contrast(metric="m", baseline="v1"), MetricFacts(name="m", kind="bounded", low=0.0, high=1.0))
+    stream = open_pair(Contrast(metric="m", baseline="v1"), MetricFacts(name="m", kind="bounded", low=0.0, high=1.0))
 
     with pytest.raises(ValueError, match="needs the keys of its samples"):
         stream.add(arm, arm)

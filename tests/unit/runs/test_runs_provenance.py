@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from pytest_crucible.importers.sources import sha256
 from pytest_crucible.options import OPTIONS
+from pytest_crucible.records.files import hash_file
 from pytest_crucible.records.redaction import HIDDEN
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.runs.provenance import (
@@ -158,7 +158,7 @@ def test_tests_that_cannot_be_collected_are_named_with_the_last_line(tmp_path):
 def test_the_file_of_an_imported_run_is_read_again(tmp_path, content, detail):
     path = tmp_path / "log.json"
     path.write_text("a")
-    origin = {"file": str(path), "sha256": sha256(path)}
+    origin = {"file": str(path), "sha256": hash_file(path)}
     path.unlink() if content is None else path.write_text(content)
     run = facts(environment={**environment_facts(), "imported": [origin]})
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from pytest_crucible.stats import NextInterval, crossed_interval, crossed_mean, fewest_levels_for
-from pytest_crucible.stats.factors.more_levels import _shrink
-from pytest_crucible.stats.factors.power import with_levels
+from pytest_crucible.stats.factors.power import _shrink, with_levels
 from pytest_crucible.stats.factors.sources import Source
 
 

@@ -18,9 +18,8 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("duckdb")
 
 from pytest_crucible.store import part_writer
-from pytest_crucible.store.part_moves import restore_rows
+from pytest_crucible.store.part_moves import remove_unentered, restore_rows
 from pytest_crucible.store.part_reader import load_parts
-from pytest_crucible.store.part_removal import remove_unentered
 from pytest_crucible.store.part_writer import JOINED, PartWriter, enter_parts
 from pytest_crucible.store.parts import ResultsFolder
 from pytest_crucible.store.row_batches import encode_rows

@@ -21,10 +21,16 @@ from pytest_crucible.store.runs import RunStore
 pytest.importorskip("pyarrow")
 pytest.importorskip("duckdb")
 
-from pytest_crucible.store.part_moves import move_rows, restore_rows, restored_arm
-from pytest_crucible.store.part_removal import forget_parts, remove_files, remove_orphans
-from pytest_crucible.store.part_scan import scan_rows
+from pytest_crucible.store.part_moves import (
+    forget_parts,
+    move_rows,
+    remove_files,
+    remove_orphans,
+    restore_rows,
+    restored_arm,
+)
 from pytest_crucible.store.parts import ResultsFolder
+from pytest_crucible.store.scanned_rows import scan_rows
 
 RUN = "0123456789ab"
 SAMPLES = 300

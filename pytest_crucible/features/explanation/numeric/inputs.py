@@ -1,4 +1,4 @@
-"""Inputs of an explanation: a function that predicts, a table of numbers, and the names of its columns."""
+"""Inputs of an explanation: a function that predicts, also as an estimator, a table of numbers, and its columns' names."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pytest_crucible.stats.arrays import Array, Codes
 
 if TYPE_CHECKING:
     import pandas as pd
+
 
 Feature: TypeAlias = "str | int"
 """The name of a feature, or its position."""
@@ -198,3 +199,20 @@ def make_frame(columns: dict[str, Any]) -> pd.DataFrame:
     import pandas as pd  # takes longer to import than everything else here
 
     return pd.DataFrame(columns)
+
+
+def as_estimator(predict: Callable[[Array], Array]) -> Any:
+    """Return a regressor with these predictions."""
+    from sklearn.base import BaseEstimator, RegressorMixin
+
+    class Predictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+        def __sklearn_is_fitted__(self) -> bool:
+            return True
+
+        def fit(self, x: Any, y: Any) -> Any:
+            return self
+
+        def predict(self, x: Any) -> Array:
+            return predict(x)
+
+    return Predictor()

@@ -12,12 +12,12 @@ from pytest_crucible.features.explanation.numeric.inputs import (
     Feature,
     Inputs,
     Predict,
+    as_estimator,
     check_count,
     load_package,
     make_frame,
     read_inputs,
 )
-from pytest_crucible.features.explanation.numeric.scikit_learn import as_estimator
 from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.stats.arrays import ROUNDING, Array

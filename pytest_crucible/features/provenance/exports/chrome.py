@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pytest_crucible.features.provenance.exports.times import step_times
-from pytest_crucible.features.provenance.timeline import Step, Timeline
-from pytest_crucible.features.provenance.timeline_text import heading, step_text
+from pytest_crucible.features.provenance.exports.steps import step_times
+from pytest_crucible.features.provenance.timeline import Step, Timeline, heading, step_text
 
 Json = dict[str, Any]
 _FIRST_LANE = 1

@@ -15,9 +15,8 @@ from importlib.metadata import version
 from itertools import groupby
 from typing import Any
 
-from pytest_crucible.features.provenance.exports.times import step_times
-from pytest_crucible.features.provenance.timeline import Step, Timeline
-from pytest_crucible.features.provenance.timeline_text import CALLS
+from pytest_crucible.features.provenance.exports.steps import step_times
+from pytest_crucible.features.provenance.timeline import CALLS, Step, Timeline
 from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import HELPERS, Event
 from pytest_crucible.telemetry.attributes import (

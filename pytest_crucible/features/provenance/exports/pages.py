@@ -1,4 +1,4 @@
-"""Graphs and timelines as pages: HTML and Markdown."""
+"""Graphs and timelines as pages: HTML, with a picture of the graph as SVG, and Markdown."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from typing import Any
 
 from pytest_crucible.features.provenance.exports.folding import node_text
 from pytest_crucible.features.provenance.exports.mermaid_graphs import MOST_NODES, draw_graph, fold_until_readable
-from pytest_crucible.features.provenance.exports.picture import draw_picture
-from pytest_crucible.features.provenance.exports.shorten import first_steps
+from pytest_crucible.features.provenance.exports.steps import first_steps
 from pytest_crucible.features.provenance.graph import Graph
 from pytest_crucible.features.provenance.step_texts import NamedText, step_texts
-from pytest_crucible.features.provenance.timeline import Timeline
-from pytest_crucible.features.provenance.timeline_text import (
+from pytest_crucible.features.provenance.timeline import (
+    Timeline,
     find_start,
     heading,
     step_text,
@@ -23,6 +22,8 @@ from pytest_crucible.features.provenance.timeline_text import (
 )
 from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Row, Table, View
+from pytest_crucible.records.views import Diagram, DiagramEdge, DiagramNode
+from pytest_crucible.report.diagrams import draw_diagram
 from pytest_crucible.report.html import A_TEXT, MARKS, render_page, text_of
 from pytest_crucible.report.markdown import markdown_table, plain, quoted_text
 from pytest_crucible.report.printable import AN_ID, printable, printable_cell
@@ -65,14 +66,10 @@ def timelines_html(timelines: Sequence[Timeline]) -> str:
     return render_page(
         _HERE / "trace.html.j2",
         more_style=_STEPS,
-        title=_title(timelines),
+        title=f"Trace of {printable(timelines[0].sample, AN_ID)} in run {timelines[0].run}" if timelines else "Trace",
         timelines=[_timeline_on_page(timeline) for timeline in first_steps(timelines, MOST_ROWS)],
         opened=_OPENED,
     )
-
-
-def _title(timelines: Sequence[Timeline]) -> str:
-    return f"Trace of {printable(timelines[0].sample, AN_ID)} in run {timelines[0].run}" if timelines else "Trace"
 
 
 def _timeline_on_page(timeline: Timeline) -> TimelineOnPage:
@@ -169,3 +166,10 @@ def _fact(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     return "unknown" if value is None else str(value)
+
+
+def draw_picture(graph: Graph) -> str:
+    """Return an SVG element of boxes and arrows."""
+    nodes = (DiagramNode(key=node.key, label=node_text(node), kind=node.kind) for node in graph.nodes.values())
+    edges = (DiagramEdge(source=each.source, target=each.target) for each in graph.relations)
+    return draw_diagram(Diagram(title="Provenance", nodes=tuple(nodes), edges=tuple(edges)))

@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from pytest_crucible.features.provenance.graph import Graph
-from pytest_crucible.features.provenance.timeline import Timeline
-from pytest_crucible.features.provenance.timeline_text import find_start
+from pytest_crucible.features.provenance.timeline import Timeline, find_start
 from pytest_crucible.records import ColumnKind, ExportTable
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.report.printable import LONGEST_ESCAPE, printable, printable_json

@@ -1,4 +1,4 @@
-"""Writes one run's pages as files for a static server: all at once, or nothing."""
+"""Writes one run's pages and the texts of its samples as files for a static server: all at once, or nothing."""
 
 from __future__ import annotations
 
@@ -6,25 +6,33 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 from markupsafe import Markup
 
+from pytest_crucible.features.view.addresses import Addresses
 from pytest_crucible.features.view.application import ASSETS
-from pytest_crucible.features.view.export.export_samples import read_samples
-from pytest_crucible.features.view.export.static_addresses import SAMPLES_A_FILE, StaticAddresses
 from pytest_crucible.features.view.pages.run import planned_experiments
 from pytest_crucible.features.view.run.requests_of_run import render_requests
-from pytest_crucible.features.view.run.results import render_everything
-from pytest_crucible.features.view.run.trainings_of_run import render_trainings
+from pytest_crucible.features.view.run.results import render_everything, render_trainings
+from pytest_crucible.features.view.sample.texts import prompt_text, shown_text
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.quick_dataclass import dataclass
-from pytest_crucible.records import Plan
+from pytest_crucible.records import ArmReply, Plan
+from pytest_crucible.records.datasets import question_text
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.reasoning import fold_reasoning
+from pytest_crucible.report.conversations import score_text
 from pytest_crucible.report.html import HERE as REPORT_ASSETS
+from pytest_crucible.report.html import excerpt_line
+from pytest_crucible.report.printable import printable
+from pytest_crucible.store.conversations import load_exchanges
 from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.samples import samples
 
 LIST = "export.json"
 """Names the files of an export, which another export of this folder replaces."""
@@ -154,3 +162,146 @@ def _parts(store: RunStore, plan: Plan) -> list[range]:
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8", newline="\n")
+
+
+SAMPLES_A_FILE = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class StaticAddresses(Addresses):
+    """Addresses from a page some folders below the first. Pages that need a server have an empty one."""
+
+    is_static: ClassVar[bool] = True
+    root: str = ""
+    """The way up to the first page, such as `../../`."""
+
+    def runs(self, **state: str | int) -> str:
+        return ""
+
+    def run(self, run: str) -> str:
+        return f"{self.root}index.html"
+
+    def events(self, run: str = "") -> str:
+        return ""
+
+    def results(self, run: str) -> str:
+        return ""
+
+    def explanations(self, run: str) -> str:
+        return ""
+
+    def samples(self, run: str, **state: str | int) -> str:
+        """Return the list of files of samples, or its part on an experiment; empty for a list with a filter."""
+        if state.keys() - {"experiment"}:
+            return ""
+        part = f"#experiment-{state['experiment']}" if state else ""
+        return f"{self.root}samples.html{part}"
+
+    def samples_file(self, experiment: int, number: int) -> str:
+        """Return a file of samples. Files of an experiment are numbered from 1."""
+        return f"{self.root}samples/{experiment}/{number}.html"
+
+    def sample(self, run: str, experiment: int, position: int, **state: str | int) -> str:
+        return f"{self.samples_file(experiment, position // SAMPLES_A_FILE + 1)}#sample-{position}"
+
+    def requests(self, run: str, part: str = "") -> str:
+        return "" if part else f"{self.root}requests.html"
+
+    def training(self, run: str, part: str = "") -> str:
+        return "" if part else f"{self.root}training.html"
+
+    def labels(self, run: str, **state: str | int) -> str:
+        return ""
+
+    def comparisons(self, **state: str | int) -> str:
+        return ""
+
+    def compare(self, candidate: str, baseline: str, part: str = "") -> str:
+        return ""
+
+    def trends(self) -> str:
+        return ""
+
+    def trend(self, metric: str, part: str = "", **state: str | int) -> str:
+        return ""
+
+    def asset(self, name: str) -> str:
+        return f"{self.root}assets/{name}"
+
+
+_PART = 25
+"""Samples whose texts are in memory together: a reply may have megabytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArmTexts:
+    """The replies of an arm to a sample."""
+
+    name: str
+    replies: Sequence[tuple[str, str]]
+    """State and text of each repeat."""
+    scores: Sequence[tuple[str, str]]
+    """Metric and score of the first one."""
+
+
+@dataclass(frozen=True, slots=True)
+class SampleTexts:
+    """A sample as a file has it."""
+
+    position: int
+    id: str
+    group: str
+    excerpt: str
+    input: str
+    expected: str
+    arms: Sequence[ArmTexts]
+
+
+def read_samples(store: RunStore, key: int, plan: Plan, positions: range) -> Iterator[SampleTexts]:
+    """Yield the samples at some positions of an experiment, in that order."""
+    for start in range(positions.start, positions.stop, _PART):
+        part = list(positions[start - positions.start :][:_PART])
+        of_samples, scores = samples(store, plan.dataset_sha256, part), _scores(store, key, plan, part)
+        for exchange in load_exchanges(store, key, plan, part):
+            sample = of_samples[exchange.position]
+            arms = zip(plan.arms, exchange.replies, strict=True)
+            yield SampleTexts(
+                position=exchange.position,
+                id=sample.id,
+                group=sample.group or "",
+                excerpt=excerpt_line(question_text(sample.input)),
+                input=prompt_text(sample.input),
+                expected="" if sample.expected is None else shown_text(sample.expected),
+                arms=[
+                    ArmTexts(arm.name, [_reply(reply) for reply in replies], scores[number, exchange.position])
+                    for number, (arm, replies) in enumerate(arms)
+                ],
+            )
+
+
+def _reply(reply: ArmReply) -> tuple[str, str]:
+    state = "" if reply.state == "answered" else ": ".join(filter(None, (reply.state, reply.detail)))
+    return printable(state), shown_text(fold_reasoning(reply.text))
+
+
+def _scores(
+    store: RunStore, key: int, plan: Plan, positions: Sequence[int]
+) -> Mapping[tuple[int, int], list[tuple[str, str]]]:
+    """Return metric and score of each arm's first reply, by the number of the arm and the position."""
+    columns = {
+        "observations": "metric, value, is_bool, label",
+        "lost": "metric, NULL, NULL, 'lost: ' || reason",
+    }
+    scores: dict[tuple[int, int], list[tuple[str, str]]] = defaultdict(list)
+    for table, values in columns.items():
+        query = f"""
+            SELECT arms.number, position, {values} FROM {table} JOIN arms ON arms.id = {table}.arm
+            WHERE arms.experiment = :experiment AND arms.number < :arms AND {table}.epoch = 0
+                AND position BETWEEN :first AND :last AND metric <> ''
+            ORDER BY arms.number, position, metric
+        """
+        rows = store.rows(query, experiment=key, arms=len(plan.arms), first=positions[0], last=positions[-1])
+        for number, position, metric, value, is_bool, label in rows:
+            score = label if label is not None else bool(value) if is_bool and value is not None else value
+            scores[number, position].append((metric, printable(score_text(score))))
+    return scores

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import time
 from collections import deque
 from collections.abc import Collection, Mapping
@@ -11,12 +12,12 @@ from typing import Any
 
 from pytest_crucible.features.view.live.layout import Rates, lay_out, progress_sentence
 from pytest_crucible.features.view.live.progress import ProgressReader, RunProgress
-from pytest_crucible.features.view.live.store_version import store_version
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.store.database import Connection, json_part
 from pytest_crucible.store.reading import ChangedStoreError
+from pytest_crucible.store.runs import RunStore
 
 SILENT_S = 10.0
 """Seconds without a write after which a page says so."""
@@ -188,3 +189,27 @@ def _list_state(connection: Connection) -> State:
         "runs": list(connection.first(query)),
         "tags": connection.scalar("SELECT MAX(id) FROM tags"),
     }
+
+
+_TICK_S = 0.05
+"""Seconds, more than a tick of a file system's clock: a file that is changed twice within one has the same time."""
+
+
+def store_version(store: RunStore) -> Any:
+    """Return a value that differs after each commit. Raises StoreError."""
+    if store.database.is_sqlite:
+        # Without a connection: the last writer merges its log into the file only if no other is open.
+        return _file_version(store.database.path), _file_version(f"{store.database.path}-wal")
+    # The transactions that are visible now.
+    return store.scalar("SELECT CAST(pg_current_snapshot() AS TEXT)")
+
+
+def _file_version(path: str) -> Any:
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        return error.errno
+    if abs(time.time() - status.st_mtime) < _TICK_S:
+        # It may be changed once more at the same time.
+        return object()
+    return status.st_ino, status.st_size, status.st_mtime_ns

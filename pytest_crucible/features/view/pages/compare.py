@@ -30,7 +30,6 @@ from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import CrucibleError, SpecError
 from pytest_crucible.report.html import text_of
-from pytest_crucible.runs.compare import StoredArm
 from pytest_crucible.store.history import list_runs
 from pytest_crucible.store.outcomes import reply_texts
 from pytest_crucible.store.runs import RunStore
@@ -81,7 +80,7 @@ async def _part(request: Request, names: tuple[str, str], name: str) -> Response
 def _frame(request: Request, candidate: str, baseline: str) -> Response:
     site = site_of(request)
     sides = [find_side(site, name) for name in (candidate, baseline)]
-    names = [_name(side) for side in sides]
+    names = [f"{side.run}:{side.arm}" if side.arm else side.run for side in sides]
     if names != [candidate, baseline]:
         # `latest` and tags may mean another run tomorrow: an address that is sent to somebody does not.
         query = f"?{request.url.query}" if request.url.query else ""
@@ -100,10 +99,6 @@ def _frame(request: Request, candidate: str, baseline: str) -> Response:
         chosen={name: request.query_params.get(name, "") for name in CHOICES},
         alternatives=ALTERNATIVES,
     )
-
-
-def _name(side: StoredArm) -> str:
-    return f"{side.run}:{side.arm}" if side.arm else side.run
 
 
 def _results(request: Request, names: tuple[str, str], compared: ComparedRuns) -> Response:

@@ -1,4 +1,4 @@
-"""The page `/runs/RUN`: the frame and counts of a run at once, and its results when they are computed."""
+"""The pages of a run: `/runs/RUN`, and below it its requests and its trainings. Parts that take time are loaded later."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from pytest_crucible.features.view.pages.respond import page, part_of_run, site_of
-from pytest_crucible.features.view.run.results import render_explanations, render_results
+from pytest_crucible.features.view.run.requests_of_run import render_counts, render_requests
+from pytest_crucible.features.view.run.results import render_explanations, render_results, render_trainings
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Plan
@@ -68,3 +69,25 @@ async def explanations_part(request: Request) -> Response:
 def refuse_results(site: Site, run: str) -> str:
     """Raise SpecError: the first half of a run says little about the rest."""
     raise SpecError(f"run {run} has not ended: its page shows its progress, and its results when it has")
+
+
+def requests_page(request: Request, run: str) -> Response:
+    """Return the frame of the page."""
+    facts = site_of(request).store.run(run)
+    return page(request, "requests.html.j2", run_id=run, unfinished=facts["status"] == "running")
+
+
+async def requests_part(request: Request) -> Response:
+    """Return the requests of a run; of one that is not finished, the counts so far."""
+    return await part_of_run(request, render_requests, while_running=render_counts)
+
+
+def training_page(request: Request, run: str) -> Response:
+    """Return the frame of the page."""
+    facts = site_of(request).store.run(run)
+    return page(request, "training.html.j2", run_id=run, unfinished=facts["status"] == "running")
+
+
+async def training_part(request: Request) -> Response:
+    """Return the trainings behind a run."""
+    return await part_of_run(request, render_trainings, while_running=render_trainings)

@@ -42,7 +42,8 @@ def list_page(request: Request) -> Response:
     chosen = {name: query.get(name, "") for name in FILTERS}
     on_top = _live_runs(store, every)
     matching = sorted(_filter(every, chosen), key=lambda run: run.id not in on_top)
-    first = (_page_number(query.get("page", "")) - 1) * ON_A_PAGE
+    # A number that no page has shows the first one.
+    first = ((parse_number(query.get("page", ""), 1, 99_999) or 1) - 1) * ON_A_PAGE
     return page(
         request,
         "runs.html.j2",
@@ -55,7 +56,11 @@ def list_page(request: Request) -> Response:
         on_a_page=ON_A_PAGE,
         chosen=chosen,
         comparing=query.get("compare", "").split(".")[:2],
-        choices=_choices(every),
+        choices={
+            "tag": sorted({tag for run in every for tag in run.tags}),
+            "adapter": sorted({arm for run in every for arm in run.arms}),
+            "verdict": [*MARKS, NONE],
+        },
     )
 
 
@@ -68,20 +73,6 @@ def _filter(runs: Sequence[RunSummary], chosen: Mapping[str, str]) -> list[RunSu
     verdict = chosen["verdict"]
     matching = filter_runs(runs, tag=chosen["tag"], suite=chosen["suite"], adapter=chosen["adapter"])
     return [run for run in matching if not verdict or verdict in run.verdicts or (verdict == NONE and not run.verdicts)]
-
-
-def _page_number(text: str) -> int:
-    # A number that no page has shows the first one.
-    return parse_number(text, 1, 99_999) or 1
-
-
-def _choices(runs: Sequence[RunSummary]) -> dict[str, list[str]]:
-    """Return the values of each filter that is chosen from a list."""
-    return {
-        "tag": sorted({tag for run in runs for tag in run.tags}),
-        "adapter": sorted({arm for run in runs for arm in run.arms}),
-        "verdict": [*MARKS, NONE],
-    }
 
 
 def _list_runs(store: RunStore, runs: Sequence[RunSummary]) -> Iterator[ListedRun]:

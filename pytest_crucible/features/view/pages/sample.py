@@ -14,7 +14,7 @@ from pytest_crucible.features.view.addresses import parse_number
 from pytest_crucible.features.view.pages.respond import page, site_of
 from pytest_crucible.features.view.sample.replies import SampleReplies
 from pytest_crucible.features.view.sample.texts import shown_text, text_parts
-from pytest_crucible.features.view.samples.state import read_state
+from pytest_crucible.features.view.samples.select import read_state
 from pytest_crucible.records import View, experiment_name
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.report.printable import printable

@@ -13,12 +13,11 @@ from starlette.responses import Response
 
 from pytest_crucible.analyse.analysis import main_metric
 from pytest_crucible.features.view.pages.respond import document, page, site_of
-from pytest_crucible.features.view.samples.index import Codes
+from pytest_crucible.features.view.samples.index import Codes, metric_names
 from pytest_crucible.features.view.samples.indexes import IndexedSamples, StoredSamples
 from pytest_crucible.features.view.samples.rows import list_rows
 from pytest_crucible.features.view.samples.search import AbandonedError
-from pytest_crucible.features.view.samples.state import ListState, check_name, read_number, read_state
-from pytest_crucible.features.view.samples.stored_columns import metric_names
+from pytest_crucible.features.view.samples.select import ListState, check_name, read_number, read_state
 from pytest_crucible.measures.fields import field_names
 from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import SpecError

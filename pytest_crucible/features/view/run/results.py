@@ -1,10 +1,12 @@
-"""The results of a finished run as parts of its page: what its report has, and what each verdict is made of."""
+"""Results of a finished run as parts of its page: what its report has, what each verdict is made of, and the trainings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+from pytest_crucible.adapters.context import files_folder
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.records import Analysis, Measure, Plan, Run
 from pytest_crucible.report.html import page_values
@@ -14,6 +16,7 @@ from pytest_crucible.runs.load_run import load_run, load_verdicts
 from pytest_crucible.runs.plugins import program_plugins
 from pytest_crucible.runs.report_facts import add_run_facts, add_verdict_facts
 from pytest_crucible.runs.reporters import chapters
+from pytest_crucible.runs.run_store import project_root
 
 
 def render_results(site: Site, run: str) -> str:
@@ -86,3 +89,11 @@ def verdict_ids(run: Run) -> dict[tuple[str, str], str]:
     return {
         (verdict.nodeid, verdict.subject): f"verdict-{number}" for number, verdict in enumerate(run.verdicts, start=1)
     }
+
+
+def render_trainings(site: Site, run: str) -> str:
+    """Return loss and gradient norm by step of the trainings behind a run; a sentence where nothing can say it."""
+    where = site.store.where
+    folder = files_folder(project_root() if "://" in where else Path(), where)
+    view = program_plugins().hook.pytest_crucible_training_view(store=site.store, run=run, folder=folder)
+    return site.render("training_part.html.j2", view=view, many=False)

@@ -8,8 +8,7 @@ from typing import Any
 
 from pytest_crucible.features.view.samples.index import STATES, SampleIndex
 from pytest_crucible.features.view.samples.indexes import IndexedSamples
-from pytest_crucible.features.view.samples.select import gains, shown_arms
-from pytest_crucible.features.view.samples.state import ListState
+from pytest_crucible.features.view.samples.select import ListState, gains, shown_arms
 from pytest_crucible.records import Plan, Sample
 from pytest_crucible.records.datasets import question_text
 from pytest_crucible.records.reasoning import fold_reasoning

@@ -9,7 +9,7 @@ import sys
 import pytest
 from git_repositories import commit_all, git, worktrees
 
-from pytest_crucible.features.commits.leftovers import find_leftovers
+from pytest_crucible.features.commits.environment import find_leftovers
 from pytest_crucible.features.commits.repository import Repository, find_repository, resolve_all
 from pytest_crucible.records.errors import SpecError
 

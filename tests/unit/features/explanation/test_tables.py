@@ -9,10 +9,9 @@ import pytest
 
 from pytest_crucible.features.explanation.records import Explanation
 from pytest_crucible.features.explanation.results import ArmScores, explain_metrics, plan_further
+from pytest_crucible.features.explanation.section import document_of, shaded_prompts, versions_table
 from pytest_crucible.features.explanation.segments import Segment
-from pytest_crucible.features.explanation.shaded_prompt import shaded_prompts
 from pytest_crucible.features.explanation.tables import metric_tables
-from pytest_crucible.features.explanation.versions_table import document_of, versions_table
 from pytest_crucible.records import ArmOutcomes, Lost, MetricFacts, ScoreColumns, Unit
 from pytest_crucible.records.outcomes import skip_units
 from pytest_crucible.stats.attribution.sets import plan_sets

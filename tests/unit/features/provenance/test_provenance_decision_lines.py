@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_crucible.features.provenance.decision_lines import difference_lines, found_lines, found_timelines
 from pytest_crucible.features.provenance.decisions import Decision
 from pytest_crucible.features.provenance.differences import ChainDifference
 from pytest_crucible.features.provenance.load_decisions import Chain
 from pytest_crucible.features.provenance.search import Found
+from pytest_crucible.features.provenance.trace_command import difference_lines, found_lines, found_timelines
 from pytest_crucible.features.provenance.trace_lines import TextLayout
 
 LAYOUT, WHOLE = TextLayout(100), TextLayout(100, is_whole=True)

@@ -13,7 +13,7 @@ from registry_builders import register
 
 from pytest_crucible.features.provenance.dependent_lines import dependent_lines
 from pytest_crucible.features.provenance.dependents import dependents_graph
-from pytest_crucible.features.provenance.graph_draft import GraphDraft
+from pytest_crucible.features.provenance.graph import GraphDraft
 from pytest_crucible.features.provenance.starts import find_checkpoint, find_commit, find_file
 from pytest_crucible.features.provenance.store_graph import add_store
 from pytest_crucible.plan.targets import parse_target

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_crucible.features.provenance.lineage import arm_lineages
+from pytest_crucible.features.provenance.made_from import arm_lineages
 from pytest_crucible.records import Ancestor, Arm
 
 V1 = Ancestor(weights="88f1", name="v1", recipe="r:v1", recipe_sha256="a0", files={"0c1e": "train.jsonl"})

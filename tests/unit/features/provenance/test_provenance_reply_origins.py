@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from experiment_builders import store_run
 
-from pytest_crucible.features.provenance.reply_origins import ReplyOrigin, judge_origins, reply_origins
+from pytest_crucible.features.provenance.reply_nodes import ReplyOrigin, judge_origins, reply_origins
 from pytest_crucible.records import Sample
 from pytest_crucible.store import schema
 from pytest_crucible.store.runs import RunStore

@@ -14,7 +14,7 @@ from pytest_crucible.features.provenance.build_graph import build_graph
 from pytest_crucible.features.provenance.graph import targets
 from pytest_crucible.features.provenance.load_verdict_facts import load_verdict_facts
 from pytest_crucible.features.provenance.sample_graph import build_sample_graph
-from pytest_crucible.features.provenance.sample_lines import sample_lines
+from pytest_crucible.features.provenance.why_command import sample_lines
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import Contrast, MetricFacts, Run, Sample
 from pytest_crucible.records.errors import SpecError

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_crucible.features.provenance.decisions import Decision
-from pytest_crucible.features.provenance.step_order import order_steps
+from pytest_crucible.features.provenance.load_timeline import order_steps
 from pytest_crucible.features.provenance.timeline import Step
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from timeline_builders import QUESTION, SYSTEM, TOOL_CALL, a_call, a_decision, a_long_story, a_timeline
 
-from pytest_crucible.features.provenance.decision_steps import steps_of_decisions
 from pytest_crucible.features.provenance.decisions import Decision
-from pytest_crucible.features.provenance.timeline import Step
+from pytest_crucible.features.provenance.timeline import Step, steps_of_decisions
 from pytest_crucible.features.provenance.trace_lines import TextLayout, trace_lines
 
 WIDE = TextLayout(width=100)

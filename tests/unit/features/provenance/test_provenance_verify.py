@@ -12,9 +12,9 @@ import psycopg
 import pytest
 from plan_builders import plan_of
 
-from pytest_crucible.features.provenance.edit_text import edit_line
 from pytest_crucible.features.provenance.seals import Seal, next_seal
 from pytest_crucible.features.provenance.verify import Verification, verify_run
+from pytest_crucible.features.provenance.verify_command import edit_line
 from pytest_crucible.records import Event, Lost, ModelCall, Observation, Outcome, Reply, Sample, Unit, Verdict
 from pytest_crucible.store import schema
 from pytest_crucible.store.decisions import add_decision, set_decision

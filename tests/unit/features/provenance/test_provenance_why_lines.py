@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_crucible.features.provenance.graph import Graph
-from pytest_crucible.features.provenance.graph_draft import GraphDraft
+from pytest_crucible.features.provenance.graph import Graph, GraphDraft
 from pytest_crucible.features.provenance.why_lines import verdict_lines
 
 VERDICT: dict[str, Any] = {

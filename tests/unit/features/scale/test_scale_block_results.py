@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from pytest_crucible.features.scale.block_results import read_results
+from pytest_crucible.features.scale.dealing import read_results
 from pytest_crucible.features.scale.held_blocks import outcome_rows
 from pytest_crucible.records import ModelCall, Outcome, Reply, Sample, Unit
 from pytest_crucible.records.serialize import canonical

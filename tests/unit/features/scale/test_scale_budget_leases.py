@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from pytest_crucible.backends.budget import Account, Amount, Budget
 from pytest_crucible.features.scale.budget_leases import BudgetLeases, SpendReport
-from pytest_crucible.features.scale.lease_client import LeaseClient
-from pytest_crucible.features.scale.lease_desk import LeaseDesk
-from pytest_crucible.features.scale.leased_ledger import LeasedLedger
+from pytest_crucible.features.scale.leases import LeaseDesk
 from pytest_crucible.features.scale.limit_leases import LEASE_S
+from pytest_crucible.features.scale.worker_leases import LeaseClient, LeasedLedger
 from pytest_crucible.records import Request
 from pytest_crucible.records.errors import Spent
 

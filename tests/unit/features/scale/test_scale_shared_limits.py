@@ -12,9 +12,9 @@ import pytest
 
 from pytest_crucible.backends.limiting.control import Control, Limits, Sent
 from pytest_crucible.backends.limiting.history import RefusalHistory
-from pytest_crucible.features.scale import lease_desk, shared_limits
-from pytest_crucible.features.scale.lease_desk import LeaseDesk
-from pytest_crucible.features.scale.shared_limits import SAFE_S, LeasedState
+from pytest_crucible.features.scale import leases, worker_leases
+from pytest_crucible.features.scale.leases import LeaseDesk
+from pytest_crucible.features.scale.worker_leases import SAFE_S, LeasedState
 from pytest_crucible.records import Reply
 from pytest_crucible.records.errors import Retryable
 
@@ -33,8 +33,8 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(lease_desk, "time", clock)
-    monkeypatch.setattr(shared_limits, "time", clock)
+    monkeypatch.setattr(leases, "time", clock)
+    monkeypatch.setattr(worker_leases, "time", clock)
     return clock
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.features.scale.shares import divide, divide_whole
+from pytest_crucible.features.scale.limit_leases import divide, divide_whole
 
 WANTS = st.dictionaries(
     st.sampled_from("abcdefgh"), st.one_of(st.floats(0, 1000), st.just(math.inf)), min_size=1, max_size=8

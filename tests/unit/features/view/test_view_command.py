@@ -19,8 +19,7 @@ from experiment_builders import store_run
 
 from pytest_crucible.cli import USAGE, main
 from pytest_crucible.features.view.server import open_browser
-from pytest_crucible.features.view.server.connections import MOST
-from pytest_crucible.features.view.server.server import open_socket, origins
+from pytest_crucible.features.view.server.server import MOST, open_socket, origins
 from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.store.runs import RunStore

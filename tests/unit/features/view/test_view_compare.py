@@ -15,7 +15,6 @@ from pytest_crucible.features.view.compare.making import differing_facts, load_m
 from pytest_crucible.records import Sample
 from pytest_crucible.runs.compare import StoredArm
 from pytest_crucible.store.runs import RunStore
-from tests.dashboard import dashboard_client
 
 HOSTILE = '<script>alert(1)</script>\u202e"'
 SAMPLES = [Sample(id=HOSTILE if k == 3 else f"q{k:02}", input=f"question {k}") for k in range(40)]
@@ -38,12 +37,6 @@ def path(tmp_path_factory):
     enter_run(store, "dddd", samples=[Sample(id=f"z{k}", input=k) for k in range(5)], v2=[True] * 5)
     store.close()
     return path
-
-
-@pytest.fixture(scope="module")
-def client(path):
-    with dashboard_client(path) as client:
-        yield client
 
 
 def words_of(html: str) -> str:

@@ -14,7 +14,7 @@ import pytest
 from chromium import chromium
 from label_runs import RUN, store_labelled_run
 
-from pytest_crucible.features.view.export import run_files, static_addresses
+from pytest_crucible.features.view.export import run_files
 from pytest_crucible.features.view.export.run_files import export_run
 from pytest_crucible.features.view.labels.label_queue import LabelQueue
 from pytest_crucible.records.errors import SpecError
@@ -37,8 +37,7 @@ def store(tmp_path):
 @pytest.fixture
 def small_files(monkeypatch):
     """Files of ten samples."""
-    for module in (run_files, static_addresses):
-        monkeypatch.setattr(module, "SAMPLES_A_FILE", 10)
+    monkeypatch.setattr(run_files, "SAMPLES_A_FILE", 10)
 
 
 def contents(folder: Path) -> dict[str, bytes]:

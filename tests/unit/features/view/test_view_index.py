@@ -6,7 +6,6 @@ import contextlib
 import math
 
 import numpy as np
-import pytest
 
 from pytest_crucible.features.view.samples.index import STATES, SampleIndex, load_index
 from pytest_crucible.records import MetricFacts, Sample
@@ -15,11 +14,6 @@ from pytest_crucible.runs.load_run import load_run
 from pytest_crucible.runs.reporters import chapters
 from pytest_crucible.store.runs import RunStore
 from tests.stored_samples import FAILED, LOST, SKIPPED, Answer, numbered_samples, score, store_samples
-
-
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "runs.db"
 
 
 def load(path, number=0) -> SampleIndex:

@@ -9,15 +9,10 @@ import pytest
 
 from pytest_crucible.features.view.samples import indexes
 from pytest_crucible.features.view.samples.indexes import SampleIndexes, StoredSamples
-from pytest_crucible.features.view.samples.state import ListState
+from pytest_crucible.features.view.samples.select import ListState
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.store.runs import RunStore
 from tests.stored_samples import numbered_samples, score, store_samples
-
-
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "runs.db"
 
 
 @pytest.fixture

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_crucible.features.view.compute.computed_once import ComputedOnce
 from pytest_crucible.features.view.compute.own_process import compute_apart
 from pytest_crucible.features.view.compute.process_main import call_function
-from pytest_crucible.features.view.site import Site
+from pytest_crucible.features.view.site import ComputedOnce, Site
 from pytest_crucible.records.errors import CrucibleError, SpecError
 from pytest_crucible.store.reading import READINGS, ChangedStoreError
 from pytest_crucible.store.runs import RunStore

@@ -11,7 +11,6 @@ from pytest_crucible.cli import main
 from pytest_crucible.records import Event, Sample
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.writer import Recorder
-from tests.dashboard import dashboard_client
 
 SAMPLES = [Sample(id=f"q{k:02}", input=k) for k in range(40)]
 T = "test_sums.py::test_sums"
@@ -46,12 +45,6 @@ def path(tmp_path_factory):
         store.end_run(run, finished="2026-01-02", status="finished")
     store.close()
     return path
-
-
-@pytest.fixture(scope="module")
-def client(path):
-    with dashboard_client(path) as client:
-        yield client
 
 
 def words_of(html: str) -> str:

@@ -53,12 +53,6 @@ def path(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def client(path):
-    with dashboard_client(path) as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
 def results(client):
     return client.get("/runs/aaaa1111/results").text
 

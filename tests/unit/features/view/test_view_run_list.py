@@ -46,12 +46,6 @@ def path(tmp_path_factory):
     return path
 
 
-@pytest.fixture(scope="module")
-def client(path):
-    with dashboard_client(path) as client:
-        yield client
-
-
 def listed_runs(html: str) -> list[str]:
     return re.findall(r'<tr id="run-(\w+)"', html)
 

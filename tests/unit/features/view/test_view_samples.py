@@ -19,11 +19,6 @@ ANSWERS = {
 
 
 @pytest.fixture
-def path(tmp_path):
-    return tmp_path / "runs.db"
-
-
-@pytest.fixture
 def client(path):
     store_samples(path, numbered_samples(6), ANSWERS)
     with dashboard_client(path) as client:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_crucible.features.view.samples import slices
+from pytest_crucible.features.view.samples import indexes
+from pytest_crucible.features.view.samples.indexes import load_slices
 from pytest_crucible.features.view.samples.search import AbandonedError, find_samples
-from pytest_crucible.features.view.samples.slices import load_slices
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import Sample
 from pytest_crucible.store.runs import RunStore
@@ -87,7 +87,7 @@ def load(path):
 
 @pytest.mark.parametrize("part", [2, 5_000])
 def test_each_field_with_few_values_is_a_slicing(tmp_path, monkeypatch, part):
-    monkeypatch.setattr(slices, "_PART", part)
+    monkeypatch.setattr(indexes, "_PART", part)
     topics = ["law", None, "art", "law", "tax"]
     samples = [
         Sample(

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_crucible.features.view.samples.index import STATES, MetricColumn, SampleIndex, code_texts
-from pytest_crucible.features.view.samples.select import select_samples
-from pytest_crucible.features.view.samples.state import SHOW, SORTS, ListState
+from pytest_crucible.features.view.samples.select import SHOW, SORTS, ListState, select_samples
 from pytest_crucible.records import MetricFacts
 
 NUMBERS = st.sampled_from([math.nan, -1.0, 0.0, 0.25, 0.5, 1.0])

@@ -11,7 +11,6 @@ from experiment_builders import store_run
 from pytest_crucible.cli import main
 from pytest_crucible.records import MetricFacts, Sample
 from pytest_crucible.store.runs import RunStore
-from tests.dashboard import dashboard_client
 
 ODD = "a/b%2F?<script>alert(1)</script>\u202e"
 SAMPLES = [Sample(id=f"q{k:02}", input=k) for k in range(40)]
@@ -34,12 +33,6 @@ def path(tmp_path_factory):
     store_run(store, "ffff", SAMPLES, v2=[True] * 40)
     store.close()
     return path
-
-
-@pytest.fixture(scope="module")
-def client(path):
-    with dashboard_client(path) as client:
-        yield client
 
 
 def words_of(html: str) -> str:

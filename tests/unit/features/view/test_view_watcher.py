@@ -35,11 +35,6 @@ class CountedReader(StateReader):
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "runs.db"
-
-
-@pytest.fixture
 def live(path: Path) -> Iterator[LiveRun]:
     with live_run(path) as live:
         live.commit()
