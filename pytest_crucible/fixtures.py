@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_crucible.signs import FEATURE_FIXTURES
+
 if TYPE_CHECKING:
-    from pytest_crucible.features.row import Feature
     from pytest_crucible.local_model.server.process import LocalServer
     from pytest_crucible.session.joined_items import Crucible
 
@@ -104,30 +105,22 @@ def tokenizer(request: pytest.FixtureRequest) -> Any:
         return tinker_services(request.config).tokenizer
 
 
-def feature_fixtures(features: Iterable[Feature]) -> types.ModuleType:
-    """Return a plugin with the fixtures of features. Arguments that are bound inside experiments fail outside of them."""
+def feature_fixtures(plugins: pytest.PytestPluginManager, texts: Mapping[str, str]) -> types.ModuleType:
+    """Return a plugin with the fixtures of features that are not left out; `texts` is their help, by name."""
     plugin = types.ModuleType("crucible-fixtures")
-    for feature in features:
-        for name, text in feature.fixtures.items():
-            setattr(plugin, name, pytest.fixture(name=name)(_make_stub(name, text)))
-        for name, (text, reference) in feature.test_fixtures.items():
-            setattr(plugin, name, pytest.fixture(name=name)(_make_fixture(text, reference)))
+    for name, feature in FEATURE_FIXTURES.items():
+        if not plugins.is_blocked(f"crucible-{feature}"):
+            setattr(plugin, name, pytest.fixture(name=name)(_make_fixture(name, feature, texts.get(name))))
     return plugin
 
 
-def _make_stub(name: str, text: str) -> Callable[[pytest.FixtureRequest], None]:
-    def stub(request: pytest.FixtureRequest) -> None:
-        _inside_only(request, name)
-
-    stub.__doc__ = text
-    return stub
-
-
-def _make_fixture(text: str, reference: str) -> Callable[[pytest.FixtureRequest], Any]:
+def _make_fixture(name: str, feature: str, text: str | None) -> Callable[[pytest.FixtureRequest], Any]:
     def fixture(request: pytest.FixtureRequest) -> Any:
-        from pytest_crucible.records.object_reference import load_object
+        from pytest_crucible.features import load_fixture
 
-        return load_object(reference)(request)
+        function = load_fixture(feature, name)
+        # Without a function of its own it is bound inside experiments.
+        return _inside_only(request, name) if function is None else function(request)
 
     fixture.__doc__ = text
     return fixture
