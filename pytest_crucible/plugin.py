@@ -65,21 +65,13 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
             parser.addini(f"crucible_{name}", "", default=None)
 
 
-def pytest_plugin_registered(manager: pytest.PytestPluginManager) -> None:
-    # Of a conftest file, or of another plugin. Joined: this is done for each plugin of the session.
-    if "pytest_crucible_" in " ".join(vars(manager.hook)):
-        register_hooks(manager)
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_load_initial_conftests(
     early_config: pytest.Config, parser: pytest.Parser, args: list[str]
 ) -> Generator[None, object, object]:
-    """Look at the arguments once more after conftest files, which may have added some."""
+    """Look once more after plugins and conftest files: they may implement our hooks, and have added arguments."""
     result = yield
-    if signs.mentions_option(args):
-        register_hooks(early_config.pluginmanager)
-    if early_config.pluginmanager.hasplugin(HOOKS):
+    if _has_hooks(early_config) or signs.mentions_option(args):
         register_hooks(early_config.pluginmanager).add_aliases(early_config, parser, args)
     else:
         _declare_unset_options(early_config, parser)
@@ -91,7 +83,7 @@ def pytest_configure(config: pytest.Config) -> None:
     plugins = config.pluginmanager
     markers: Iterable[str] = signs.MARKERS
     texts: Mapping[str, str] = {}
-    if plugins.hasplugin(HOOKS):
+    if _has_hooks(config):
         markers, texts = register_hooks(plugins).describe_words(plugins)
     elif not hasattr(config.option, "crucible_unset"):
         # Conftest files were loaded already: one of them names this plugin in its `pytest_plugins`.
@@ -121,25 +113,30 @@ def pytest_make_collect_report(
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     """Hide keys and findings in names of parametrised tests, before --lf and the command line look for names."""
     report = yield
-    plugins = collector.config.pluginmanager
     named = [node for node in report.result or () if isinstance(node, pytest.Item) and hasattr(node, "callspec")]
-    if named and (plugins.hasplugin(HOOKS) or any(map(signs.needs_session, named))):
-        register_hooks(plugins).hide_names(collector.config, named)
+    # Our hooks in the conftest file of a folder, too, before pytest checks that each hook is known.
+    if _has_hooks(collector.config) or any(map(signs.needs_session, named)):
+        register_hooks(collector.config.pluginmanager).hide_names(collector.config, named)
     return report
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Open the session if any item is an experiment or a joined test, before -k, -m and --lf remove items."""
-    plugins = config.pluginmanager
-    if plugins.hasplugin(HOOKS) or any(map(signs.needs_session, items)):
-        register_hooks(plugins).open_session_of(config, items)
+    if _has_hooks(config) or any(map(signs.needs_session, items)):
+        register_hooks(config.pluginmanager).open_session_of(config, items)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure() -> None:
     """Leave the import system as it was before the session; a later session in this process needs no finder any more."""
     _OrdinaryFinder.uninstall()
+
+
+def _has_hooks(config: pytest.Config) -> bool:
+    """Return whether the other hooks are registered, or a plugin implements one of the hooks that they specify."""
+    # Joined: this is done for each file of the suite.
+    return config.pluginmanager.hasplugin(HOOKS) or "pytest_crucible_" in " ".join(vars(config.hook))
 
 
 def _declare_unset_options(config: pytest.Config, parser: pytest.Parser) -> None:
