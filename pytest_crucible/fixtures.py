@@ -11,6 +11,7 @@ import pytest
 from pytest_crucible.signs import FEATURE_FIXTURES
 
 if TYPE_CHECKING:
+    from pytest_crucible.backends.tinker.services import TinkerServices
     from pytest_crucible.local_model.server.process import LocalServer
     from pytest_crucible.session.joined_items import Crucible
 
@@ -52,10 +53,10 @@ def crucible(request: pytest.FixtureRequest) -> Iterator[Crucible]:
 @pytest.fixture(scope="session")
 def local_tinker(request: pytest.FixtureRequest) -> LocalServer:
     """A Tinker service on this machine with a small real model: `.url`, `.key`, `.environment()`. Needs no SDK."""
-    from pytest_crucible.session.adapter_context import reported_errors, tinker_services
+    from pytest_crucible.session.adapter_context import reported_errors
 
     with reported_errors():
-        tinker = tinker_services(request.config)
+        tinker = _tinker_services(request)
         tinker.check()
         return tinker.server
 
@@ -63,46 +64,46 @@ def local_tinker(request: pytest.FixtureRequest) -> LocalServer:
 @pytest.fixture(scope="session")
 def service_client(request: pytest.FixtureRequest) -> Any:
     """`tinker.ServiceClient` on the local service, or the hosted one with --crucible-tinker=hosted."""
-    from pytest_crucible.session.adapter_context import reported_errors, tinker_services
+    from pytest_crucible.session.adapter_context import reported_errors
 
     with reported_errors():
-        return tinker_services(request.config).own.client
+        return _tinker_services(request).own.client
 
 
 @pytest.fixture
 def training_client(request: pytest.FixtureRequest) -> Any:
     """`tinker.TrainingClient` of a new LoRA adapter; an indirect parameter is what to make it with: `{"rank": 8}`."""
-    from pytest_crucible.session.adapter_context import reported_errors, tinker_services
+    from pytest_crucible.session.adapter_context import reported_errors
 
     with reported_errors():
-        return tinker_services(request.config).training_client(**_options(request))
+        return _tinker_services(request).training_client(**_options(request))
 
 
 @pytest.fixture
 def sampling_client(request: pytest.FixtureRequest) -> Any:
     """`tinker.SamplingClient` of the base model; an indirect parameter names another one: `{"model_path": "tinker://..."}`."""
-    from pytest_crucible.session.adapter_context import reported_errors, tinker_services
+    from pytest_crucible.session.adapter_context import reported_errors
 
     with reported_errors():
-        return tinker_services(request.config).sampling_client(**_options(request))
+        return _tinker_services(request).sampling_client(**_options(request))
 
 
 @pytest.fixture(scope="session")
 def rest_client(request: pytest.FixtureRequest) -> Any:
     """`tinker.RestClient`: training runs, checkpoints, sessions."""
-    from pytest_crucible.session.adapter_context import reported_errors, tinker_services
+    from pytest_crucible.session.adapter_context import reported_errors
 
     with reported_errors():
-        return tinker_services(request.config).own.rest
+        return _tinker_services(request).own.rest
 
 
 @pytest.fixture(scope="session")
 def tokenizer(request: pytest.FixtureRequest) -> Any:
     """The base model's tokenizer, as the SDK loads it."""
-    from pytest_crucible.session.adapter_context import reported_errors, tinker_services
+    from pytest_crucible.session.adapter_context import reported_errors
 
     with reported_errors():
-        return tinker_services(request.config).tokenizer
+        return _tinker_services(request).tokenizer
 
 
 def feature_fixtures(plugins: pytest.PytestPluginManager, texts: Mapping[str, str]) -> types.ModuleType:
@@ -119,8 +120,11 @@ def _make_fixture(name: str, feature: str, text: str | None) -> Callable[[pytest
         from pytest_crucible.features import load_fixture
 
         function = load_fixture(feature, name)
-        # Without a function of its own it is bound inside experiments.
-        return _inside_only(request, name) if function is None else function(request)
+        # It is bound inside experiments.
+        if function is None:
+            return _inside_only(request, name)
+        _register_hooks(request)
+        return function(request)
 
     fixture.__doc__ = text
     return fixture
@@ -129,6 +133,20 @@ def _make_fixture(name: str, feature: str, text: str | None) -> Callable[[pytest
 def _options(request: pytest.FixtureRequest) -> Mapping[str, Any]:
     options: Mapping[str, Any] = getattr(request, "param", {})
     return options
+
+
+def _tinker_services(request: pytest.FixtureRequest) -> TinkerServices:
+    from pytest_crucible.session.adapter_context import tinker_services
+
+    _register_hooks(request)
+    return tinker_services(request.config)
+
+
+def _register_hooks(request: pytest.FixtureRequest) -> None:
+    """Register the hooks that a fixture of an ordinary test calls: no sign of an experiment may have done it."""
+    from pytest_crucible.session.hooks import register_hooks
+
+    register_hooks(request.config.pluginmanager)
 
 
 def _inside_only(request: pytest.FixtureRequest, name: str) -> None:

@@ -43,23 +43,11 @@ __all__ = [
     "training_client",
 ]
 
-HOOKS = "crucible-hooks"
-"""The name of the other hooks as a plugin."""
-
-
-def register_hooks(plugins: pytest.PytestPluginManager) -> ModuleType:
-    """Return the module of the other hooks, registered if necessary. Raises pytest.UsageError for invalid options."""
-    from pytest_crucible.session import hooks
-
-    if not plugins.hasplugin(HOOKS):
-        plugins.register(hooks, HOOKS)
-    return hooks
-
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     config: Any = pluginmanager.get_plugin("pytestconfig")
-    if signs.asks_for_options(config):
-        register_hooks(pluginmanager)
+    if _has_hooks(config) or signs.asks_for_options(config):
+        _register_hooks(pluginmanager)
     else:
         for name in signs.KEYS:
             parser.addini(f"crucible_{name}", "", default=None)
@@ -72,7 +60,7 @@ def pytest_load_initial_conftests(
     """Look once more after plugins and conftest files: they may implement our hooks, and have added arguments."""
     result = yield
     if _has_hooks(early_config) or signs.mentions_option(args):
-        register_hooks(early_config.pluginmanager).add_aliases(early_config, parser, args)
+        _register_hooks(early_config.pluginmanager).add_aliases(early_config, parser, args)
     else:
         _declare_unset_options(early_config, parser)
     return result
@@ -84,7 +72,7 @@ def pytest_configure(config: pytest.Config) -> None:
     markers: Iterable[str] = signs.MARKERS
     texts: Mapping[str, str] = {}
     if _has_hooks(config):
-        markers, texts = register_hooks(plugins).describe_words(plugins)
+        markers, texts = _register_hooks(plugins).describe_words(plugins)
     elif not hasattr(config.option, "crucible_unset"):
         # Conftest files were loaded already: one of them names this plugin in its `pytest_plugins`.
         _declare_unset_options(config, config._parser)
@@ -103,7 +91,7 @@ def pytest_xdist_setupnodes(config: pytest.Config) -> None:
     """Before xdist starts workers: what features pass to them is added as each is configured."""
     from pytest_crucible.features import register_features
 
-    register_hooks(config.pluginmanager)
+    _register_hooks(config.pluginmanager)
     register_features(config.pluginmanager)
 
 
@@ -116,7 +104,7 @@ def pytest_make_collect_report(
     named = [node for node in report.result or () if isinstance(node, pytest.Item) and hasattr(node, "callspec")]
     # Our hooks in the conftest file of a folder, too, before pytest checks that each hook is known.
     if _has_hooks(collector.config) or any(map(signs.needs_session, named)):
-        register_hooks(collector.config.pluginmanager).hide_names(collector.config, named)
+        _register_hooks(collector.config.pluginmanager).hide_names(collector.config, named)
     return report
 
 
@@ -124,7 +112,7 @@ def pytest_make_collect_report(
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Open the session if any item is an experiment or a joined test, before -k, -m and --lf remove items."""
     if _has_hooks(config) or any(map(signs.needs_session, items)):
-        register_hooks(config.pluginmanager).open_session_of(config, items)
+        _register_hooks(config.pluginmanager).open_session_of(config, items)
 
 
 @pytest.hookimpl(trylast=True)
@@ -133,10 +121,18 @@ def pytest_unconfigure() -> None:
     _OrdinaryFinder.uninstall()
 
 
+def _register_hooks(plugins: pytest.PytestPluginManager) -> ModuleType:
+    """Return the module of the other hooks, registered if necessary. Raises pytest.UsageError for invalid options."""
+    from pytest_crucible.session import hooks
+
+    hooks.register_hooks(plugins)
+    return hooks
+
+
 def _has_hooks(config: pytest.Config) -> bool:
     """Return whether the other hooks are registered, or a plugin implements one of the hooks that they specify."""
     # Joined: this is done for each file of the suite.
-    return config.pluginmanager.hasplugin(HOOKS) or "pytest_crucible_" in " ".join(vars(config.hook))
+    return config.pluginmanager.hasplugin(signs.HOOKS) or "pytest_crucible_" in " ".join(vars(config.hook))
 
 
 def _declare_unset_options(config: pytest.Config, parser: pytest.Parser) -> None:

@@ -1,4 +1,4 @@
-"""What every pytest session knows of the package: its words, and the signs of an experiment. Only a sign loads the rest.
+"""Words of the package that every pytest session knows, and signs of an experiment, which load the rest.
 
 The words are those of the tables of options, markers and features, which would take milliseconds to load: a test compares them.
 """
@@ -31,6 +31,8 @@ FEATURE_FIXTURES = {
     "workspace": "agents",
 }
 """Fixtures of features, with the feature's name."""
+HOOKS = "pytest_crucible.session.hooks"
+"""The plugin that a sign registers, by the name of its module."""
 JUDGING = ("quality_target", "ab_compare")
 
 _MENTIONS = ("--crucible", "--compare", "crucible_", "no:crucible")

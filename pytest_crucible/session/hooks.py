@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,13 +10,19 @@ import pytest
 
 from pytest_crucible import hookspecs, options
 from pytest_crucible.session.markers import MARKERS
-from pytest_crucible.signs import needs_session, takes_fixture
+from pytest_crucible.signs import HOOKS, needs_session, takes_fixture
 
 if TYPE_CHECKING:
     from pytest_crucible.session.session import CrucibleSession
 
 # The controller draws the run's id and passes it to its workers.
 _RUN = pytest.StashKey[str]()
+
+
+def register_hooks(plugins: pytest.PytestPluginManager) -> None:
+    """Register the hooks of this module, if they are not. Raises pytest.UsageError for invalid options."""
+    if not plugins.hasplugin(HOOKS):
+        plugins.register(sys.modules[__name__], HOOKS)
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:

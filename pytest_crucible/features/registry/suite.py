@@ -27,13 +27,13 @@ from pytest_crucible import builtin
 from pytest_crucible.adapters.config import describe_table
 from pytest_crucible.features import register_features
 from pytest_crucible.features.registry.suite_record import Demands, SuiteRecord
-from pytest_crucible.plugin import register_hooks
 from pytest_crucible.records import Contrast, Dataset, MetricFacts
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.function_source import sources
 from pytest_crucible.records.serialize import canonical, to_plain
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.experiment_data import SessionDatasets, named_metrics
+from pytest_crucible.session.hooks import register_hooks
 from pytest_crucible.session.items import function_nodeid, group_by_function, unique_ids, uses_crucible
 from pytest_crucible.session.marks import comparisons, experiment_mark, scored_facts, targets
 from pytest_crucible.session.pytest_project import run_pytest
