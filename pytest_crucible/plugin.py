@@ -131,8 +131,9 @@ def _register_hooks(plugins: pytest.PytestPluginManager) -> ModuleType:
 
 def _has_hooks(config: pytest.Config) -> bool:
     """Return whether the other hooks are registered, or a plugin implements one of the hooks that they specify."""
-    # Joined: this is done for each file of the suite.
-    return config.pluginmanager.hasplugin(signs.HOOKS) or "pytest_crucible_" in " ".join(vars(config.hook))
+    plugins = config.pluginmanager
+    # Joined: this is done for each file of the suite. `config.hook` has other names with pytest 8.
+    return plugins.hasplugin(signs.HOOKS) or "pytest_crucible_" in " ".join(vars(plugins.hook))
 
 
 def _declare_unset_options(config: pytest.Config, parser: pytest.Parser) -> None:
