@@ -154,3 +154,19 @@ def test_a_conftest_may_name_the_plugin(bystander):
     result = bystander.run_apart("-p", "no:crucible", "-W", "default")
 
     assert result.ret == 0
+
+
+def test_a_conftest_reads_options_before_the_session_is_configured(bystander):
+    bystander.pytester.makeconftest(
+        "def pytest_cmdline_main(config):\n    assert config.getoption('--crucible-adapter') is None\n"
+    )
+
+    assert bystander.run().ret == 0
+
+
+@pytest.mark.parametrize(("value", "status"), [("0.1", 0), ("2", pytest.ExitCode.USAGE_ERROR)])
+def test_a_key_of_the_configuration_is_a_sign(bystander, value, status):
+    bystander.pytester.makefile(".ini", pytest=f"[pytest]\ncrucible_alpha = {value}\n")
+    bystander.pytester.makeconftest(READS.format(adapter=None, alpha=float(value)))
+
+    assert bystander.run_apart().ret == status
