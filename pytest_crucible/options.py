@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 import pytest
 
-from pytest_crucible.features import front_features, left_out_sentence
+from pytest_crucible.features import all_features, left_out_sentence
 from pytest_crucible.features.row import Feature, Option
 
 KeyType: TypeAlias = Literal["string", "int", "float", "bool", "linelist"]
@@ -131,7 +131,7 @@ OPTIONS = (
 
 def features_of(plugins: pytest.PytestPluginManager) -> Iterator[Feature]:
     """Yield the features with options, markers, arguments or fixtures, without those that `-p no:crucible-NAME` leaves out."""
-    return (feature for feature in front_features() if not plugins.is_blocked(feature.plugin_name))
+    return (feature for feature in all_features() if not plugins.is_blocked(feature.plugin_name))
 
 
 def all_options(plugins: pytest.PytestPluginManager) -> Iterator[Option]:
@@ -141,14 +141,18 @@ def all_options(plugins: pytest.PytestPluginManager) -> Iterator[Option]:
         yield from feature.options
 
 
-def add_options(parser: pytest.Parser, plugins: pytest.PytestPluginManager) -> None:
-    """Register every row of the table, and the options of features."""
+def add_flags(parser: pytest.Parser, plugins: pytest.PytestPluginManager) -> None:
+    """Register the command-line option of each row, and of the features' rows."""
     group = parser.getgroup("crucible", "experiments on language models")
     for option in all_options(plugins):
         if option.command_line:
             _declare_flag(group, option)
+
+
+def add_keys(parser: pytest.Parser) -> None:
+    """Register the configuration key of each row, and of the features' rows."""
     # Also the keys of left-out features, which are refused: pytest would only warn about an unknown one.
-    for option in (*OPTIONS, *(option for feature in front_features() for option in feature.options)):
+    for option in (*OPTIONS, *(option for feature in all_features() for option in feature.options)):
         if option.key is not None:
             _declare_key(parser, option, "linelist" if option.repeats else option.key)
 
@@ -193,7 +197,7 @@ def redacts_findings(config: pytest.Config) -> bool:
 
 def _refuse_left_out_keys(config: pytest.Config) -> None:
     """Raise pytest.UsageError for a configuration key of a feature that is left out."""
-    for feature in front_features():
+    for feature in all_features():
         for option in feature.options if config.pluginmanager.is_blocked(feature.plugin_name) else ():
             if option.key is not None and _key(config, option) is not None:
                 raise pytest.UsageError(left_out_sentence(f"crucible_{option.name}", feature))

@@ -50,8 +50,11 @@ def store(tmp_path: Path) -> Iterator[RunStore]:
         yield opened
 
 
-ALONE = ("-p", "no:asyncio", "-p", "no:unraisableexception")
-"""Without another plugin's effects, and without the garbage collection that would end each configuration of a test."""
+ALONE = ("--crucible-alpha=0.05", "-p", "no:asyncio", "-p", "no:unraisableexception")
+"""An option of ours, which registers the hooks of a session with experiments.
+
+Without another plugin's effects, and without the garbage collection that would end each configuration of a test.
+"""
 
 
 def arm_of(backend: Backend, name: str = "v2", role: Role = "candidate") -> OpenedArm:

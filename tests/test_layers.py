@@ -14,7 +14,7 @@ import pytest_crucible
 LAYERS = {
     "features": "features",
     "program": "cli __main__ commands",
-    "pytest": "plugin options fixtures session",
+    "pytest": "plugin signs options fixtures session",
     "runs": "runs",
     "adapters": "adapters",
     "tables": "builtin hookspecs",

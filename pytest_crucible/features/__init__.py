@@ -1,7 +1,7 @@
 """The features of the package: plugins on its own hooks, each in one folder.
 
-The core imports no feature. A feature is its name in `NAMES` and a folder with that name: `FEATURE` in its `__init__` is what every
-session reads (options, markers), and its module `plugin` implements hooks.
+The core imports no feature. A feature is its name in `NAMES` and a folder with that name: `FEATURE` in its `__init__` is its front
+row (options, markers), and its module `plugin` implements hooks. `signs` has the words that every pytest session knows of it.
 """
 
 from __future__ import annotations
@@ -41,35 +41,12 @@ NAMES: tuple[str, ...] = (
     "init",
 )
 """The features, in the order in which their hooks are called."""
-LATE = frozenset(
-    (
-        "cns3",
-        "commits",
-        "contamination",
-        "cookbook",
-        "ensembles",
-        "init",
-        "judges",
-        "provenance",
-        "registry",
-        "slices",
-        "sweeps",
-        "view",
-    )
-)
-"""Those without options, markers, arguments and fixtures: a session without experiments does not read them, at 0.1 ms each."""
 
 
 @cache
 def all_features() -> tuple[Feature, ...]:
     """Return the front rows of all features, in the order of their hooks."""
     return tuple(map(_front_row, NAMES))
-
-
-@cache
-def front_features() -> tuple[Feature, ...]:
-    """Return the front rows that every pytest session reads: without `LATE` ones."""
-    return tuple(_front_row(name) for name in NAMES if name not in LATE)
 
 
 def _front_row(name: str) -> Feature:
@@ -97,6 +74,17 @@ def load_rows(table: str) -> tuple[tuple[Feature, Any], ...]:
             module, _, name = feature.tables[table].partition(":")
             rows += [(feature, row) for row in getattr(import_module(module), name)]
     return tuple(rows)
+
+
+def load_fixture(feature: str, name: str) -> Callable[[Any], Any] | None:
+    """Return the function of a fixture of all tests; None for one that experiments bind for each call."""
+    fixtures = _front_row(feature).test_fixtures
+    if name not in fixtures:
+        return None
+    from pytest_crucible.records.object_reference import load_object
+
+    function: Callable[[Any], Any] = load_object(fixtures[name][1])
+    return function
 
 
 def owner_of(word: str, kind: str) -> Feature | None:

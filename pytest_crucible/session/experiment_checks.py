@@ -16,8 +16,8 @@ from pytest_crucible.records import MetricFacts, Plan, Target
 from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.items import uses_crucible
-from pytest_crucible.session.markers import is_experiment, is_judged, takes_fixture
 from pytest_crucible.session.marks import check_spelling
+from pytest_crucible.signs import is_experiment, is_judged, takes_fixture
 
 
 def check_return(function: Callable[..., Any]) -> None:

@@ -30,13 +30,13 @@ from pytest_crucible.session.events import experiment_span, with_sample_spans
 from pytest_crucible.session.experiment import CrucibleWarning, Experiment, ExperimentRun, SentRound, StoredResult
 from pytest_crucible.session.items import collected_nodeid
 from pytest_crucible.session.late_imports import import_analysis
-from pytest_crucible.session.markers import is_experiment
 from pytest_crucible.session.progress import progress_display
 from pytest_crucible.session.redaction import key_redactor
 from pytest_crucible.session.resources import emit_budgets
 from pytest_crucible.session.run_entry import EnteredExperiment, ExperimentEntry
 from pytest_crucible.session.state import SessionState
 from pytest_crucible.session.stored_calls import StoredCalls, open_stored_calls
+from pytest_crucible.signs import is_experiment
 from pytest_crucible.store.experiments import load_experiment
 from pytest_crucible.store.reused_outcomes import add_sent_again
 

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Plan
-from pytest_crucible.session.markers import is_experiment, takes_fixture
+from pytest_crucible.signs import is_experiment, takes_fixture
 
 
 @dataclass

@@ -1,13 +1,11 @@
-"""Markers of a test function, the tests that have them or take a fixture of the plugin, and names of verdicts as arguments."""
+"""The lines of `pytest --markers`, names of verdicts as arguments, and arguments that send requests."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection
 
-import pytest
-
-from pytest_crucible.features import front_features
+from pytest_crucible.features import all_features
 
 MARKERS = (
     "crucible(dataset, metrics=(), split=None, fold=None, limit=None, stratify=None, epochs=1, timeout=None, fields=None, "
@@ -20,36 +18,6 @@ MARKERS = (
     "score_reach(**reach): the largest change of one sample, between two arms, that is possible for numbers that the test "
     "scores itself, such as relevance=0.25",
 )
-JUDGING = ("quality_target", "ab_compare")
-
-
-def is_experiment(item: pytest.Item) -> bool:
-    """Return whether the item is marked `crucible`.
-
-    A node's keywords hold its parents' names too, so the keyword alone is not enough.
-    """
-    return "crucible" in item.keywords and item.get_closest_marker("crucible") is not None
-
-
-def is_judged(item: pytest.Item) -> bool:
-    """Return whether the function itself has a target or a comparison. Those of a module or class are for its experiments."""
-    return any(mark.name in JUDGING for mark in item.own_markers)
-
-
-def takes_fixture(item: pytest.Item, name: str) -> bool:
-    """Return whether a test takes the plugin's fixture with this name, and not one of its own suite.
-
-    A fixture of the suite that itself takes the plugin's, to extend it, is still the plugin's.
-    """
-    info = getattr(item, "_fixtureinfo", None)
-    # The last definition is the one that the test gets; those before it are overridden.
-    for definition in reversed(() if info is None else info.name2fixturedefs.get(name, ())):
-        if definition.func.__module__ == "pytest_crucible.fixtures":
-            return True
-        if name not in definition.argnames:
-            return False
-    return False
-
 
 _TEST = r"[^\W\d]\w*(\[.*\])?"
 # Compiled where they are used: every pytest session imports this module, and few have such arguments.
@@ -79,4 +47,4 @@ def resolve_argument(argument: str) -> str:
 
 def sends_requests(names: Collection[str]) -> bool:
     """Return whether a function with these arguments may send requests to its arm."""
-    return "sampler" in names or any(name in names for feature in front_features() for name in feature.senders)
+    return "sampler" in names or any(name in names for feature in all_features() for name in feature.senders)

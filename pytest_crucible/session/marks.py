@@ -16,7 +16,7 @@ from pytest_crucible.plan.targets import is_sequence, parse_contrast, parse_targ
 from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Contrast, MetricFacts, Purpose, Target
 from pytest_crucible.records.errors import SpecError, closest_name, suggest
-from pytest_crucible.session.markers import JUDGING, is_judged
+from pytest_crucible.signs import JUDGING, is_judged
 
 
 @dataclass(frozen=True)

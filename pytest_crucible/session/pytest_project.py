@@ -17,6 +17,7 @@ from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import CrucibleError, SpecError
+from pytest_crucible.session import hooks
 from pytest_crucible.session.adapter_context import adapter_context
 from pytest_crucible.session.settings import read_settings
 from pytest_crucible.store.runs import RunStore
@@ -93,7 +94,8 @@ def run_pytest(arguments: Sequence[str], plugin: object) -> tuple[int | pytest.E
         contextlib.redirect_stdout(output),
         contextlib.redirect_stderr(output),
     ):
-        status = pytest.main([*arguments, *OPTIONS, "-o", f"cache_dir={cache}"], plugins=[plugin])
+        # Nothing in the arguments need be a sign that the hooks are needed.
+        status = pytest.main([*arguments, *OPTIONS, "-o", f"cache_dir={cache}"], plugins=[plugin, hooks])
     lines = [line for line in output.getvalue().splitlines() if line.strip()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
     return status, (errors or lines or [f"exit status {int(status)}"])[-1]

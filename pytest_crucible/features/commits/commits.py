@@ -24,7 +24,8 @@ from pytest_crucible.features.commits.repository import SHORT, Repository, find_
 from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.secret_settings import is_secret_variable
-from pytest_crucible.session.markers import is_experiment, sends_requests
+from pytest_crucible.session.markers import sends_requests
+from pytest_crucible.signs import is_experiment
 from pytest_crucible.stats.number_format import quantity
 
 ENVIRONMENTS = FEATURE.name

@@ -16,8 +16,8 @@ from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.report.printable import printable_cell
 from pytest_crucible.session.experiment import Announcement, Experiment, ExperimentDraft, ExperimentRun
-from pytest_crucible.session.markers import is_experiment
 from pytest_crucible.session.marks import experiment_mark
+from pytest_crucible.signs import is_experiment
 
 if TYPE_CHECKING:
     from pytest_crucible.features.explanation.explained_run import ExplainedExperiment

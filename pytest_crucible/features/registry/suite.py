@@ -33,11 +33,12 @@ from pytest_crucible.records.function_source import sources
 from pytest_crucible.records.serialize import canonical, to_plain
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.experiment_data import SessionDatasets, named_metrics
+from pytest_crucible.session.hooks import register_hooks
 from pytest_crucible.session.items import function_nodeid, group_by_function, unique_ids, uses_crucible
-from pytest_crucible.session.markers import JUDGING, is_experiment
 from pytest_crucible.session.marks import comparisons, experiment_mark, scored_facts, targets
 from pytest_crucible.session.pytest_project import run_pytest
 from pytest_crucible.session.settings import read_settings
+from pytest_crucible.signs import JUDGING, is_experiment
 from pytest_crucible.stats.number_format import quantity
 
 if TYPE_CHECKING:
@@ -309,6 +310,7 @@ class SuiteCollector:
     def _read(self, session: pytest.Session) -> SuiteRecord:
         config = session.config
         # No session is opened, and features have demands of their own.
+        register_hooks(config.pluginmanager)
         config.pluginmanager.register(builtin, "crucible-builtin")
         register_features(config.pluginmanager)
         settings = read_settings(config)

@@ -32,7 +32,7 @@ from pytest_crucible.records import MetricFacts, NoTwin, Sample, Twin, Variant, 
 from pytest_crucible.records.datasets import LATE, SAME_ANSWER
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.session.experiment import BoundArgument, ExperimentDraft, LateVariant
-from pytest_crucible.session.markers import takes_fixture
+from pytest_crucible.signs import takes_fixture
 
 CANARY, PERTURB = "canary", "perturb"
 """Arguments of a test function: the sample's secret, and the function that attacks a text of the test's choice."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from adapter_contexts import default_settings
-from experiment_builders import collect_items, make_resources
+from experiment_builders import ALONE, collect_items, make_resources
 
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.session.collect import ExperimentCollection
@@ -103,7 +103,7 @@ def test_errors_of_all_items_are_gathered_each_with_its_test(pytester, resources
 
 def test_nothing_is_stored_where_any_test_has_an_error(pytester, resources):
     good, bad = EXPERIMENT, EXPERIMENT.replace("test_it", "test_other").replace('"right >= 0.5"', '"right >>> 0.5"')
-    module = pytester.getmodulecol(good + bad, configargs=["-p", "no:asyncio"])
+    module = pytester.getmodulecol(good + bad, configargs=ALONE)
     items = [item for item in pytester.genitems([module]) if isinstance(item, pytest.Function)]
     collection = collect(resources, items)
     collection.store_plans("run")

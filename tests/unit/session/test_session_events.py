@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from adapter_contexts import default_settings
+from experiment_builders import ALONE
 from report_builders import make_plan
 
 from pytest_crucible.records import Event, Outcome, Unit
@@ -107,7 +108,7 @@ class Listener:
 
 
 def publisher(pytester: pytest.Pytester, **listeners: Listener) -> EventPublisher:
-    config = pytester.parseconfig("-p", "no:asyncio")
+    config = pytester.parseconfig(*ALONE)
     for name, listener in listeners.items():
         config.pluginmanager.register(listener, name)
     return EventPublisher(config, default_settings(), "run")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from _pytest._io.saferepr import saferepr
+from experiment_builders import ALONE
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,13 +35,13 @@ def test_a_session_knows_the_keys_of_environment_adapters_and_command_line(pytes
     table = '[adapters.v2]\nbackend = "openai"\nbase_url = "http://h/v1"\nmodel = "m"\n'
     headers = 'headers = { Authorization = "Bearer abcdef123456" }\n'
     (pytester.path / "crucible.toml").write_text(table + headers)
-    redact = key_redactor(pytester.parseconfig())
+    redact = key_redactor(pytester.parseconfig(*ALONE))
 
     assert redact(f"{SECRET} abcdef123456") == f"{HIDDEN} {HIDDEN}"
 
 
 def test_there_is_one_redactor_for_a_session(pytester):
-    config = pytester.parseconfig()
+    config = pytester.parseconfig(*ALONE)
 
     assert key_redactor(config) is key_redactor(config)
     assert config.pluginmanager.hasplugin("crucible-hidden-keys")
@@ -54,7 +55,7 @@ def test_reports_and_warnings_of_any_test_are_redacted(pytester, monkeypatch, bo
     )
     pytester.makepyfile(f"import os\ndef test_leak():\n    key = os.environ['GATEWAY_API_KEY']\n    {body}\n")
 
-    result = pytester.runpytest_inprocess("-l", "-p", "no:asyncio")
+    result = pytester.runpytest_inprocess("-l", *ALONE)
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert SECRET not in result.stdout.str()
