@@ -259,6 +259,27 @@ async def _stream_pydantic(agent: Any) -> str:
         return str(await result.get_output())
 
 
+def agent_framework(base_url: str, tool: Tool) -> str:
+    """Sends what is new, and names the response before."""
+    return asyncio.run(_framework_agent(base_url, tool).run(QUESTION)).text
+
+
+def agent_framework_stream(base_url: str, tool: Tool) -> str:
+    async def run() -> str:
+        stream = _framework_agent(base_url, tool).run(QUESTION, stream=True)
+        async for _ in stream:
+            pass
+        return str((await stream.get_final_response()).text)
+
+    return asyncio.run(run())
+
+
+def _framework_agent(base_url: str, tool: Tool) -> Any:
+    from agent_framework.openai import OpenAIChatClient
+
+    return OpenAIChatClient(model="m", base_url=base_url, api_key="k").as_agent(tools=[tool.weather])
+
+
 def langgraph_agent(base_url: str, tool: Tool) -> str:
     return str(_langgraph(base_url, tool).invoke({"messages": [("user", QUESTION)]})["messages"][-1].content)
 

@@ -25,12 +25,14 @@ PACKAGES = {
     "anthropic": "anthropic",
     "pydantic_ai": "pydantic-ai-slim",
     "langgraph": "langchain-openai",
+    "agent_framework": "agent-framework-openai",
     "dspy": "dspy",
     "smolagents": "smolagents",
     "litellm": "litellm",
     "mini_swe_agent": "mini-swe-agent",
 }
 OTHER_DIALECTS = (
+    *("agent_framework", "agent_framework_stream"),
     *("openai_responses", "openai_responses_stream", "anthropic_messages", "anthropic_messages_stream"),
     *("anthropic_tool_runner", "openai_agents", "openai_agents_stream", "pydantic_ai_responses"),
     *("pydantic_ai_responses_stream", "pydantic_ai_anthropic", "langgraph_responses", "langgraph_responses_stream"),
