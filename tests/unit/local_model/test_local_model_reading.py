@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import platform
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,6 +31,12 @@ def read_pieces(weights: Decodable, shape: Shape, prompt: list[int]) -> tuple[Pr
     return row, pieces
 
 
+def read_processor() -> str:
+    """Return what Linux says of the processor."""
+    facts = Path("/proc/cpuinfo")
+    return facts.read_text() if facts.exists() else ""
+
+
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="other processors round in ways of their own")
 @pytest.mark.parametrize("length", [1, 63, 64, PIECE, 2 * PIECE - 1, 2 * PIECE, 3 * PIECE + 1, 1000])
 def test_pieces_give_the_numbers_of_the_whole_prompt_bit_for_bit(length):
@@ -43,6 +53,19 @@ def test_pieces_give_the_numbers_of_the_whole_prompt_bit_for_bit(length):
         assert_array_equal(keys, layer.attended.keys[0])
         assert_array_equal(values, layer.attended.values[0])
     assert_array_equal(row.logits, multiply_by_row(whole.states[-1:], weights.merged.unembedding)[0])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("avx2" not in read_processor(), reason="has no AVX2")
+@pytest.mark.parametrize("kernel", ["Haswell", "Nehalem"])
+def test_pieces_give_the_numbers_of_the_whole_prompt_on_other_processors(kernel):
+    """OpenBLAS takes the kernel of an older processor: each rounds a row by its place in another way."""
+    selected = ["-k", "bit_for_bit", "-m", "not slow"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", __file__, *selected]
+    done = subprocess.run(command, env={**os.environ, "OPENBLAS_CORETYPE": kernel}, capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stdout
+    assert "8 passed" in done.stdout
 
 
 def test_a_piece_continues_the_smearing_and_the_positions_of_the_one_before(monkeypatch):
