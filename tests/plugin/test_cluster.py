@@ -214,7 +214,9 @@ def test_reports_of_workers_are_shown_with_their_nodes(cluster, sums):
     assert status == 0, output
     (node,) = read_store(sums, "run", "SELECT DISTINCT node FROM blocks")[0]
     assert output.count(f"{node}: entailment: 3 of 5 pairs were cut") == 1
-    assert output.count("no dashboard") == 1
+    # A listener of the driver gets the experiment's start, and those of both workers a sample's, in one line.
+    for event in ("experiment.start", "sample.start"):
+        assert output.count(f"raised ValueError: no dashboard on the event {event}: it receives no more events") == 1
 
 
 def test_a_stored_run_is_the_baseline_of_workers(cluster, sums):
