@@ -14,7 +14,7 @@ from pytest_crucible.features.scale.cluster import Worker
 from pytest_crucible.features.scale.deliveries import Deliveries, HeldBlock
 from pytest_crucible.features.scale.held_blocks import stored_rows
 from pytest_crucible.features.scale.leases import forget_worker
-from pytest_crucible.features.scale.run_watch import ClusterLost, RunWatch, result_of
+from pytest_crucible.features.scale.run_watch import RESUME, SHARED_DIED, ClusterLost, RunWatch, result_of
 from pytest_crucible.features.scale.tables import blocks
 from pytest_crucible.features.scale.worker_session import BlockCall
 from pytest_crucible.records.errors import CrucibleError
@@ -206,6 +206,9 @@ class _Round:
             answer: tuple[dict[str, Any], list[Any]] = task.result()
         except ray.exceptions.RayError as error:
             if isinstance(error, ray.exceptions.RayTaskError):
+                # A worker may see this before the watch does.
+                if isinstance(error.cause, ray.exceptions.RayActorError):
+                    raise ClusterLost(f"{SHARED_DIED}{RESUME}") from None
                 raise CrucibleError(f"{worker.name}: {str(error).strip().splitlines()[-1]}") from None
             await self._lose(worker)
             return None

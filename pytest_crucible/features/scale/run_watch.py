@@ -19,6 +19,10 @@ HEAD_S = 20.0
 """Seconds without the head after which a run is given up. Until then it may be started again; Ray ends all after 60."""
 
 
+RESUME = ", then continue with --crucible-resume"
+SHARED_DIED = "the process with the limits or cached replies of this run has died: see the logs of Ray"
+
+
 class ClusterLost(CrucibleError):
     """A cluster that can send nothing more, in this run and in any later one of the session."""
 
@@ -48,7 +52,7 @@ class RunWatch:
     def check(self) -> None:
         """Raise ClusterLost with the problem, if there is one."""
         if self.problem:
-            raise ClusterLost(f"{self.problem}, then continue with --crucible-resume")
+            raise ClusterLost(f"{self.problem}{RESUME}")
 
     async def _watch(self, worker: Worker) -> None:
         """Note when a worker does not answer, and when it does again."""
@@ -88,7 +92,7 @@ class RunWatch:
             try:
                 await result_of(actor.ping.remote())
             except ray.exceptions.RayActorError:
-                self.problem = "the process with the limits or cached replies of this run has died: see the logs of Ray"
+                self.problem = SHARED_DIED
             except (ray.exceptions.RayError, ConnectionError):
                 return  # the workers' own watches see the same
             await asyncio.sleep(PING_S)
