@@ -28,7 +28,7 @@ class KeptResponses:
     _items: dict[str, Fields] = field(default_factory=dict)
 
     def complete(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a request with the items that it refers to. Raises Refusal for what is not this unit's."""
+        """Return a request with the items that it refers to. Raises Refusal for anything that this unit did not get."""
         before, items = self._find_conversation(body.get(_PREVIOUS)), _input_items(body)
         if not before and not any(item.get("type") == "item_reference" for item in items):
             return body
@@ -46,7 +46,7 @@ class KeptResponses:
             return []
         if (conversation := self._conversations.get(str(previous))) is None:
             sentence = (
-                f"{_PREVIOUS} {str(previous)[:80]!r} is none of this sample's: send the whole conversation as input"
+                f"{_PREVIOUS} {str(previous)[:80]!r} was not given to this sample: send the whole conversation as input"
             )
             raise Refusal(sentence, HTTPStatus.BAD_REQUEST, "previous_response_not_found")
         return conversation
@@ -55,7 +55,7 @@ class KeptResponses:
         if item.get("type") != "item_reference":
             return item
         if (whole := self._items.get(str(item.get("id")))) is None:
-            raise Refusal(f"item {str(item.get('id'))[:80]!r} is none of this sample's: send it whole")
+            raise Refusal(f"item {str(item.get('id'))[:80]!r} was not given to this sample: send it whole")
         return whole
 
 

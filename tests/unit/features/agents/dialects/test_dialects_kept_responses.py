@@ -70,10 +70,13 @@ def test_a_reference_stands_for_the_item_with_its_id():
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
-        ({"previous_response_id": "resp_x"}, "previous_response_id 'resp_x' is none of this sample's: send the whole"),
+        (
+            {"previous_response_id": "resp_x"},
+            "previous_response_id 'resp_x' was not given to this sample: send the whole",
+        ),
         (
             {"input": [{"type": "item_reference", "id": "msg_x"}]},
-            "item 'msg_x' is none of this sample's: send it whole",
+            "item 'msg_x' was not given to this sample: send it whole",
         ),
     ],
 )
@@ -86,5 +89,5 @@ def test_what_a_client_does_not_want_stored_is_not_kept():
     responses = KeptResponses()
     answer(responses, Reply(text="One."), "a", input="Count.", store=False)
 
-    with pytest.raises(Refusal, match="is none of this sample's"):
+    with pytest.raises(Refusal, match="was not given to this sample"):
         responses.complete({"previous_response_id": "resp_a", "input": "Go on."})
