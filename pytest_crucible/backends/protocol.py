@@ -115,7 +115,7 @@ def find_innermost(backend: Backend) -> Backend:
 
 
 def is_number(value: Any) -> TypeGuard[float]:
-    """Return whether a value is a finite number. A bool is an int in Python, and is none here."""
+    """Return whether a value is a finite number. A bool, which is an int in Python, does not count."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 

@@ -38,7 +38,7 @@ class OwnTool:
 
 
 def list_tools(body: Mapping[str, Any]) -> list[Fields]:
-    """Return the tools of a request: some clients send them as items of the input. Raises Refusal for anything but a list of objects."""
+    """Return the tools of a request: some clients send them as items of the input. Raises Refusal for others."""
     items = body["input"] if isinstance(body.get("input"), list) else []
     added = [item.get("tools") for item in items if isinstance(item, Mapping) and item.get("type") == ADDED]
     return [tool for tools in (body.get("tools"), *added) for tool in read_objects(tools or [], "tools")]
