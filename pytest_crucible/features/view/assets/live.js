@@ -110,7 +110,8 @@ function showLost(status) {
 const SHOW = {
   running: showProgress,
   ended: showResults,
-  runs: () => { if ("status" in before) refresh(); },
+  // The first state too: a run may have begun since the page was made.
+  runs: refresh,
   removed: () => notify("removed", `run ${document.body.dataset.run} was removed from this store`),
 };
 

@@ -170,6 +170,17 @@ def test_the_list_of_runs_has_new_runs_without_a_reload(watched):
     assert page.evaluate("window.mark")
 
 
+def test_a_run_that_begins_while_the_list_of_runs_is_loaded_is_in_it(watched):
+    def begin(route: Any) -> None:
+        enter(watched, "run2").commit()
+        route.continue_()
+
+    page = watched.context.new_page()
+    page.route("**/live.js*", begin)
+    page.goto(watched.address)
+    page.get_by_role("link", name="run2").wait_for()
+
+
 def test_updates_are_announced_at_most_every_ten_seconds(watched):
     page = watched.open()
     page.evaluate("""
