@@ -251,7 +251,8 @@ class ScoreColumns:
     positions: Sequence[int]
     repeats: Sequence[int]
     values: Sequence[float | None]
-    is_bool: Sequence[bool]
+    is_bool: Sequence[int]
+    """Whether each value is yes or no."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

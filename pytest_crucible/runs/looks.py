@@ -156,7 +156,7 @@ class _Column:
     positions: list[int] = field(default_factory=list)
     repeats: list[int] = field(default_factory=list)
     values: list[float | None] = field(default_factory=list)
-    is_bool: list[bool] = field(default_factory=list)
+    is_bool: list[int] = field(default_factory=list)
 
     def add(self, position: int, repeat: int, value: float | None) -> None:
         self.positions.append(position)

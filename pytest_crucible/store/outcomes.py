@@ -182,7 +182,7 @@ def _scores(connection: Connection, arm: int | None, metrics: Iterable[str]) -> 
             positions=positions,
             repeats=repeats,
             values=values if None in values else array("d", values),
-            is_bool=list(map(bool, is_bool)),
+            is_bool=bytes(map(bool, is_bool)),
         )
     return scores
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from array import array
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Any
+from itertools import groupby
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pytest_crucible.features.run_checks.finding import ArmColumns, CheckInputs, text_of
 from pytest_crucible.quick_dataclass import dataclass
@@ -17,6 +20,7 @@ from pytest_crucible.records import Draws
 from pytest_crucible.records.calls import TextKey
 from pytest_crucible.stats.distributions import binomial_cdf, binomial_pmf
 
+Integers: TypeAlias = NDArray[np.int32 | np.int64]
 WRONG_LABELS = 0.05
 """The share of samples whose labels may be wrong, so that all good models are wrong alike: 3.3 % on average of ten test sets
 (Northcutt, Athalye & Mueller 2021, Pervasive label errors in test sets)."""
@@ -32,12 +36,20 @@ MOST_TEXTS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FirstReplies:
-    """The replies of one arm in one of its repeats, by the position of the sample."""
+class SampleTexts:
+    """Texts of samples, in the order of the samples: a mapping of all samples would take ten times the memory."""
 
-    received: Mapping[int, tuple[TextKey, ...]] = field(default_factory=dict)
-    """The replies to all calls of the test."""
-    returned: Mapping[int, TextKey] = field(default_factory=dict)
+    positions: Sequence[int]
+    texts: Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstReplies:
+    """The replies of one arm in one of its repeats."""
+
+    received: SampleTexts
+    """The replies to all calls of the test, as one tuple for each sample."""
+    returned: SampleTexts
     """What the test returned, which may be only a part of the reply, or a value of its own."""
 
 
@@ -46,12 +58,18 @@ class Agreement:
     """The replies of two arms, or of two repeats, sample by sample."""
 
     samples: int
-    equal: Mapping[int, TextKey]
-    """The last reply that is equal, by the position of its sample."""
+    positions: Integers
+    """Samples whose replies are equal, in their order."""
+    texts: Sequence[TextKey]
+    """The last reply to each of them."""
+
+    @property
+    def equal(self) -> int:
+        return len(self.texts)
 
     @property
     def unequal(self) -> int:
-        return self.samples - len(self.equal)
+        return self.samples - self.equal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,43 +79,76 @@ class WrongReplies:
     samples: int = 0
     """Samples that the metric scored."""
     count: int = 0
-    positions: tuple[int, ...] = ()
+    positions: Integers = field(default_factory=lambda: np.empty(0, int))
 
 
 def own_agreement(columns: ArmColumns, draws: Draws) -> Agreement:
     """Return the agreement of an arm with itself: in the first two replies of one model to one prompt."""
     if draws.rounds * draws.repeats < 2:
-        return Agreement(samples=0, equal={})
+        return Agreement(samples=0, positions=np.empty(0, int), texts=())
     return compare_replies(first_replies(columns, 0), first_replies(columns, 1))
 
 
 def first_replies(columns: ArmColumns, repeat: int = 0) -> FirstReplies:
     """Return the replies of an arm in one of its repeats."""
-    calls, replies = columns.calls, columns.replies
-    received: dict[int, tuple[TextKey, ...]] = defaultdict(tuple)
-    for row in columns.own_calls:
-        if calls.repeats[row] == repeat and calls.texts[row] is not None:
-            received[calls.positions[row]] += (calls.texts[row],)
+    replies = columns.replies
     rows = zip(replies.positions, replies.repeats, replies.texts, strict=True)
     return FirstReplies(
-        received={position: texts for position, texts in received.items() if any(texts)},
-        returned={position: text for position, number, text in rows if number == repeat and text},
+        received=_collect((position, texts) for position, texts in _received(columns, repeat) if any(texts)),
+        returned=_collect((position, text) for position, number, text in rows if number == repeat and text),
     )
+
+
+def _received(columns: ArmColumns, repeat: int) -> Iterator[tuple[int, tuple[TextKey, ...]]]:
+    calls = columns.calls
+    rows = (row for row in columns.own_calls if calls.repeats[row] == repeat and calls.texts[row] is not None)
+    for position, of_sample in groupby(rows, calls.positions.__getitem__):
+        yield position, tuple(calls.texts[row] for row in of_sample)
+
+
+def _collect(pairs: Iterable[tuple[int, Any]]) -> SampleTexts:
+    positions, texts = array("i"), []
+    for position, text in pairs:
+        positions.append(position)
+        texts.append(text)
+    return SampleTexts(positions=positions, texts=texts)
 
 
 def compare_replies(ours: FirstReplies, theirs: FirstReplies) -> Agreement:
     """Return the agreement in what was received, else in what was returned: a test may return one value for all replies."""
-    received = ours.received.keys() & theirs.received.keys()
-    returned = (ours.returned.keys() & theirs.returned.keys()) - received
-    samples, equal = len(received) + len(returned), {}
-    # The numbers alone are sorted: pairs of all samples would take more memory than their replies.
-    for k in sorted(received | returned):
-        if k in received:
-            if ours.received[k] == theirs.received[k]:
-                equal[k] = ours.received[k][-1]
-        elif ours.returned[k] == theirs.returned[k]:
-            equal[k] = ours.returned[k]
-    return Agreement(samples=samples, equal=equal)
+    received = _match(ours.received, theirs.received)
+    returned = _match(ours.returned, theirs.returned, besides=received.samples)
+    positions = np.concatenate([received.equal, returned.equal])
+    texts = [*(of_sample[-1] for of_sample in received.texts), *returned.texts]
+    order = np.argsort(positions)
+    return Agreement(
+        samples=len(received.samples) + len(returned.samples),
+        positions=positions[order],
+        texts=list(_choose(texts, order)),
+    )
+
+
+class _Matched(NamedTuple):
+    """Samples that both arms have, and those of them with equal texts."""
+
+    samples: Integers
+    equal: Integers
+    texts: list[Any]
+
+
+def _match(ours: SampleTexts, theirs: SampleTexts, besides: Integers | None = None) -> _Matched:
+    samples, own, others = np.intersect1d(ours.positions, theirs.positions, assume_unique=True, return_indices=True)
+    if besides is not None:
+        is_other = ~np.isin(samples, besides)
+        samples, own, others = samples[is_other], own[is_other], others[is_other]
+    pairs = zip(_choose(ours.texts, own), _choose(theirs.texts, others), strict=True)
+    equal = np.fromiter((one == other for one, other in pairs), bool, len(samples))
+    return _Matched(samples, samples[equal], list(_choose(ours.texts, own[equal])))
+
+
+def _choose(texts: Sequence[Any], rows: Integers) -> Iterator[Any]:
+    # Not as a list, whose numbers take more memory than the rows.
+    return map(texts.__getitem__, rows.data)
 
 
 def agreement_by_chance(inputs: CheckInputs, arm: int, agreement: Agreement) -> float:
@@ -108,12 +159,11 @@ def agreement_by_chance(inputs: CheckInputs, arm: int, agreement: Agreement) -> 
     elsewhere, so that they agree on all with at most E[q^max(k - S, 0)]. This is at least P(S >= k): at an accuracy of 95 % or
     more, even models with all mistakes in common reach RARE in at most RARE of runs.
     """
-    wrong = _wrong_replies(inputs, arm, list(agreement.equal))
+    wrong = _wrong_replies(inputs, arm, agreement.positions)
     if not wrong.count:
         return 1.0
-    shares = np.array([*Counter(agreement.equal[position] for position in wrong.positions).values()]) / len(
-        wrong.positions
-    )
+    texts = _choose(agreement.texts, np.searchsorted(agreement.positions, wrong.positions))
+    shares = np.array([*Counter(texts).values()]) / len(wrong.positions)
     # Models that are wrong with "unknown", or with the other of two labels, are so alike.
     alike = max(EQUAL_ERRORS, float(shares @ shares))
     n, k = wrong.samples, wrong.count
@@ -121,15 +171,14 @@ def agreement_by_chance(inputs: CheckInputs, arm: int, agreement: Agreement) -> 
     return fewer + 1.0 - binomial_cdf(k - 1, n, WRONG_LABELS)
 
 
-def _wrong_replies(inputs: CheckInputs, arm: int, positions: Sequence[int]) -> WrongReplies:
+def _wrong_replies(inputs: CheckInputs, arm: int, positions: Integers) -> WrongReplies:
     """Return the wrong replies of an arm by the yes-or-no metric that counts most; one sample of each group.
 
     No more of them count than are right, so that a metric which nothing passes shows nothing. Only metrics that verdicts are
     about: others may say nothing of what is right.
     """
     section, plan = inputs.section, inputs.plan
-    groups = section.groups
-    apart = [*{groups[position] or position: position for position in reversed(positions)}.values()]
+    apart = _first_of_groups(section.groups, positions)
     by_metric = [WrongReplies()]
     for name in {declared.metric for declared in (*plan.targets, *plan.contrasts)} & section.scores.keys():
         facts, scores = section.facts[name], section.scores[name]
@@ -141,10 +190,17 @@ def _wrong_replies(inputs: CheckInputs, arm: int, positions: Sequence[int]) -> W
                 WrongReplies(
                     samples=int((~np.isnan(values)).sum()),
                     count=int(min(wrong.sum(), right.sum())),
-                    positions=tuple(np.array(apart)[wrong].tolist()),
+                    positions=apart[wrong],
                 )
             )
     return max(by_metric, key=lambda of_metric: of_metric.count)
+
+
+def _first_of_groups(groups: Sequence[str | None], positions: Integers) -> Integers:
+    """Return the first position of each group, and all without a group."""
+    grouped = np.fromiter(map(bool, _choose(groups, positions)), bool, len(positions))
+    first = {groups[position]: position for position in positions[grouped][::-1].tolist()}
+    return np.concatenate([positions[~grouped], np.fromiter(first.values(), int, len(first))])
 
 
 def is_consistent(agreement: Agreement, own: Collection[Agreement]) -> bool:
@@ -165,11 +221,9 @@ def is_consistent(agreement: Agreement, own: Collection[Agreement]) -> bool:
 
 def equal_texts_by_chance(inputs: CheckInputs, columns: ArmColumns, agreement: Agreement) -> float:
     """Return the probability that two models write the equal replies alike, by the number of their free words."""
-    positions = list(agreement.equal)[:MOST_TEXTS]
-    long_texts = inputs.section.stored.long_texts(
-        {key for k in positions if isinstance(key := agreement.equal[k], bytes)}
-    )
-    replies = {k: text_of(agreement.equal[k], long_texts) for k in positions}
+    keys = dict(zip(agreement.positions[:MOST_TEXTS].tolist(), agreement.texts, strict=False))
+    long_texts = inputs.section.stored.long_texts({key for key in keys.values() if isinstance(key, bytes)})
+    replies = {position: text_of(key, long_texts) for position, key in keys.items()}
     words = sum(count_free_words(list(replies.values()), list(_sources(inputs, columns, replies))))
     return math.exp(-WORD_DIFFERS * words)
 

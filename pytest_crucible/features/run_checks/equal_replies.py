@@ -58,7 +58,7 @@ def _equal_pair(inputs: CheckInputs, first: int, second: int, agreement: Agreeme
     if first and severity != "fail" and (agreement.unequal or not problem):
         return ()
     names = [inputs.arms[number].arm.name for number in (first, second)]
-    cell = f"{len(agreement.equal):,} of {agreement.samples:,} samples"
+    cell = f"{agreement.equal:,} of {agreement.samples:,} samples"
     if first:
         cell += f" with {names[0]}"
     finding = Finding(
@@ -70,7 +70,7 @@ def _equal_pair(inputs: CheckInputs, first: int, second: int, agreement: Agreeme
         document={
             **({"arm": names[0]} if first else {}),
             "baseline": names[1],
-            "equal": len(agreement.equal),
+            "equal": agreement.equal,
             "samples": agreement.samples,
         },
     )
@@ -170,7 +170,7 @@ def judge_pair(inputs: CheckInputs, first: int, second: int, agreement: Agreemen
     names, pairs = f"{ours.arm.name} and {theirs.arm.name}", len(inputs.arms) * (len(inputs.arms) - 1) // 2
     is_rare = not agreement.unequal and pairs * agreement_by_chance(inputs, first, agreement) <= RARE
     shows_one = _free_text_shows_one(inputs, first, second, agreement, SURE / pairs)
-    count = f"{len(agreement.equal):,} of {agreement.samples:,} replies of {names} are equal"
+    count = f"{agreement.equal:,} of {agreement.samples:,} replies of {names} are equal"
     if model := _common_model(ours, theirs):
         if shows_one or is_rare:
             return "fail", f"{count}, and the server names one model for both, {model}: they are one"
@@ -178,11 +178,7 @@ def judge_pair(inputs: CheckInputs, first: int, second: int, agreement: Agreemen
         severity: Severity = "note" if 2 * agreement.unequal > agreement.samples else "warn"
         return severity, (
             f"the server names one model for {names}, {model}, although their settings name two"
-            + (
-                ""
-                if agreement.unequal
-                else f", and {len(agreement.equal):,} of {agreement.samples:,} replies are equal"
-            )
+            + ("" if agreement.unequal else f", and {agreement.equal:,} of {agreement.samples:,} replies are equal")
         )
     if shows_one:
         return "fail", f"{count}, word for word in free text: they are one model"

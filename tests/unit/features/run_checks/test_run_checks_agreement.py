@@ -32,14 +32,14 @@ def returning(columns: ArmColumns, value: str) -> ArmColumns:
 def test_what_was_received_is_compared_not_what_the_test_returns(value):
     ours, theirs = (returning(arm_columns(name, texts), value) for name, texts in (("v2", "abc"), ("v1", "abd")))
     agreement = compare_replies(first_replies(ours), first_replies(theirs))
-    assert (agreement.samples, dict(agreement.equal)) == (3, {0: "a", 1: "b"})
+    assert (agreement.samples, list(agreement.positions), agreement.texts) == (3, [0, 1], ["a", "b"])
 
 
 def test_what_the_test_returns_is_compared_where_a_model_was_not_called():
     blocked = arm_columns("v2", ["No."] * 2)
     blocked = replace(blocked, calls=replace(blocked.calls, positions=[0], repeats=[0], members=[""], texts=["yes"]))
     agreement = compare_replies(first_replies(blocked), first_replies(arm_columns("v1", ["yes", "No."])))
-    assert (agreement.samples, dict(agreement.equal)) == (2, {0: "yes", 1: "No."})
+    assert (agreement.samples, list(agreement.positions), agreement.texts) == (2, [0, 1], ["yes", "No."])
 
 
 def test_all_replies_of_a_conversation_have_to_be_equal():

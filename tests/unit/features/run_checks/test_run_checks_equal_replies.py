@@ -182,7 +182,7 @@ def least_wrong_replies(samples: int) -> int:
         middle = (first + last) // 2
         scores = {"ok": [SimpleNamespace(values=(np.arange(samples) >= middle).astype(float))]}
         section = {"scores": scores, "facts": {"ok": SimpleNamespace(kind="binary", direction="higher")}}
-        agreement = Agreement(samples=samples, equal=dict(enumerate(arm.replies.texts)))
+        agreement = Agreement(samples=samples, positions=np.arange(samples), texts=arm.replies.texts)
         is_one = agreement_by_chance(check_inputs(arm, **section), 0, agreement) <= RARE
         first, last = (first, middle) if is_one else (middle + 1, last)
     return first if first <= samples // 2 else samples + 1
