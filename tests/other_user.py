@@ -32,7 +32,7 @@ def run_as_other_user(code: str, folder: Path, imports: str = "") -> str:
     )
     # Workers of one pytest share these parents: one would close them again while another's code still runs.
     with file_lock(Path(__file__), wait=str), _parents_open(folder):
-        result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+        result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stderr
     return result.stdout
 

@@ -148,7 +148,7 @@ def _check_run(where: str, named: str) -> Iterator[ReproductionCheck]:
     # Imported here: it imports pytest, which the other commands do without.
     from pytest_crucible.session.pytest_project import collect_plans
 
-    with existing_store(where) as opened:
+    with existing_store(where, reader="crucible doctor") as opened:
         run = opened.find_run(named)
         experiments = opened.experiments(run)
         facts, sent = opened.run(run), {plan.nodeid: sent_text(opened, key, plan) for key, plan, _ in experiments}

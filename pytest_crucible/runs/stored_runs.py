@@ -21,6 +21,7 @@ from pytest_crucible.store.runs import RunStore
 if TYPE_CHECKING:
     import pandas as pd
 
+_READER = "pytest_crucible.runs"
 # Types that have a missing value, so that an unknown count does not turn its column into floats.
 _DTYPES: Mapping[ColumnKind, str] = {
     "text": "string",
@@ -97,14 +98,14 @@ class StoredRuns:
         return self._read_loaded(VERDICTS, _verdicts)
 
     def _read_stored(self, read: Callable[[RunStore, str], ExportTable]) -> pd.DataFrame:
-        with existing_store(self.store) as store:
+        with existing_store(self.store, reader=_READER) as store:
             read_tables = [read(store, run) for run in self.ids]
             return _frame(read_tables[0].columns, [row for table in read_tables for row in table.rows])
 
     def _read_loaded(
         self, columns: Mapping[str, ColumnKind], rows: Callable[[Run], Iterable[tuple[Any, ...]]]
     ) -> pd.DataFrame:
-        with existing_store(self.store) as store:
+        with existing_store(self.store, reader=_READER) as store:
             loaded = [load_run(store, run) for run in self.ids]
         return _frame(columns, [row for run in loaded for row in rows(run)])
 
@@ -116,7 +117,7 @@ def load(run: str = "latest", *, store: str | Path | None = None) -> StoredRuns:
     Raises SpecError for an unknown run or store.
     """
     where = _location(store)
-    with existing_store(where) as opened:
+    with existing_store(where, reader=_READER) as opened:
         return StoredRuns(where, (opened.find_run(run),))
 
 
@@ -135,7 +136,7 @@ def query(
     fits, and for an invalid `since`.
     """
     where, start = _location(store), _parse_since(since)
-    with existing_store(where) as opened:
+    with existing_store(where, reader=_READER) as opened:
         summaries = list_runs(opened, tag=tag, suite=suite, adapter=adapter)
     ids = tuple(run.id for run in summaries if start is None or _time(run.started) >= start)
     if not ids:

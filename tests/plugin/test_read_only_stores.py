@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from other_user import OTHER, OTHER_USER, run_as_other_user
 
+from pytest_crucible.records.settings import DEFAULT_STORE
+from pytest_crucible.runs import load, run_store
+
 pytestmark = pytest.mark.uses("provenance", "slices")
 
 READING = [
@@ -72,6 +75,24 @@ def test_a_store_that_may_not_be_written_is_read(closed_store, commands, tmp_pat
     assert {command: line for command, line in zip(commands, lines, strict=True) if not line.startswith("0 ")} == {}
     assert [path.name for path in closed_store.iterdir()] == ["runs.db"]
     assert (closed_store / "runs.db").read_bytes() == before
+
+
+def test_what_reads_writes_nothing_beside_a_store_that_may_not_be_written(suite, crucible, monkeypatch):
+    suite.run("--crucible-adapter=v2", "--compare=v1")
+    store = suite.path / DEFAULT_STORE
+    before = store.read_bytes()
+    monkeypatch.setattr(run_store, "_is_writable", lambda path: False)
+
+    def refuse(location: str) -> None:
+        raise AssertionError(f"{location} is opened for writing")
+
+    monkeypatch.setattr("pytest_crucible.store.runs.open_database", refuse)
+    status, *_ = crucible("doctor", "latest")
+    _, checked, _ = crucible("data", "check", "questions.jsonl")
+    scores = load().observations()
+
+    assert (status, checked.count("questions.jsonl: 20 samples"), len(scores)) == (0, 1, 40)
+    assert store.read_bytes() == before
 
 
 @OTHER

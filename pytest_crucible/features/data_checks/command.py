@@ -55,7 +55,7 @@ def check_dataset(name: str, fields: Sequence[str], store: str, output: Path | N
     contradicted = []
     # A dataset needs no run store to be checked.
     if "://" in store or Path(store).is_file():
-        with existing_store(store) as runs:
+        with existing_store(store, reader="crucible data check") as runs:
             contradicted = find_contradicted(runs, samples)
     view = check_view(name, results, [_sentence(entry) for entry in contradicted])
     if output is not None:

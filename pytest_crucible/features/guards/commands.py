@@ -186,7 +186,7 @@ def find_threshold(run: str, false_alarms: float, output: str, store: str, as_js
 
     if not 0 < false_alarms < 1:
         raise SpecError(f"--false-alarms {false_alarms:g}: expected a rate between 0 and 1, for example 0.01")
-    with existing_store(store) as opened:
+    with existing_store(store, reader="crucible guards threshold") as opened:
         run_id = opened.find_run(run)
         benign = read_benign_scores(opened, run_id)
     needed = benign_texts_needed(false_alarms)

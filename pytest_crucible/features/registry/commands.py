@@ -215,7 +215,7 @@ def freeze(model: str, suite: tuple[str, ...], variables: tuple[str, ...], why: 
 @json_option
 def show(model: str, store: str, as_json: bool) -> None:
     """Show the gate of MODEL, and how it has changed: the old and the new gate side by side, with the reason."""
-    with existing_store(store) as opened:
+    with existing_store(store, reader="crucible models gate show") as opened:
         gates = load_registry(opened).gates(model)
     if not gates:
         raise SpecError(f"{model} has no gate: freeze one with `crucible models gate freeze {model} SUITE`")

@@ -58,7 +58,7 @@ def export_training_set(
         replay=chosen.get("replay", (0.0, None))[0],
         seed=chosen.get("seed", 0),
     )
-    with existing_store(store) as opened:
+    with existing_store(store, reader="crucible export") as opened:
         request = TrainingSetRequest(
             runs=_find_runs(opened, runs),
             shape=shape,
