@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import resource
 import subprocess
 import sys
 import tempfile
@@ -15,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.figures import Figure, show
+from benchmarks.memory import peak_mib
 
 SAMPLES, ROWS = 1_000_000, 1_000_000
 COMPARED = 10_000
@@ -117,4 +117,4 @@ if __name__ == "__main__":
     if len(sys.argv) == 1:
         raise SystemExit(show(figures()))
     took = run_checks() if sys.argv[1] == "checks" else compare(Path(sys.argv[2]))
-    print(*took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6)
+    print(*took, peak_mib() * 2**20 / 1e6)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -11,6 +10,7 @@ import time
 from pathlib import Path
 
 from benchmarks.figures import Figure, show
+from benchmarks.memory import peak_mib
 from benchmarks.million import METRICS, SAMPLES, fill, plan
 from benchmarks.suite import ROOT, Suite
 from pytest_crucible.records import Sample, Verdict
@@ -46,7 +46,7 @@ def load(path: str) -> dict[str, float]:
     arms = [load_outcomes(store, key, number) for number in (0, 1)]
     seconds = time.perf_counter() - begun
     assert sum(len(column.values) for arm in arms for column in arm.scores.values()) == SAMPLES * 2 * len(METRICS)
-    return {"seconds": seconds, "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+    return {"seconds": seconds, "peak_mib": peak_mib()}
 
 
 def fill_runs(path: Path) -> None:

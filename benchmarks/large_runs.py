@@ -8,7 +8,6 @@ these, in the same run, DuckDB counts the same files by metric, arm and score.
 from __future__ import annotations
 
 import json
-import resource
 import sqlite3
 import subprocess
 import sys
@@ -24,6 +23,7 @@ import pyarrow as pa
 
 from benchmarks import million
 from benchmarks.figures import Figure, show
+from benchmarks.memory import peak_mib
 from benchmarks.suite import ROOT
 from pytest_crucible.records import Contrast, MetricFacts, Plan
 from pytest_crucible.records.results import RULES_VERSION
@@ -94,7 +94,7 @@ def measure(path: Path) -> dict[str, float]:
     store = RunStore(str(path))
     run = load_run(store, "million")
     assert all(each.p_value is not None and each.lost == 0 for each in run.experiments[0].comparisons)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    peak = peak_mib()
     return {"wall_s": time.perf_counter() - started, "cpu_s": time.process_time() - cpu, "peak_mib": peak}
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.figures import Figure, show
+from benchmarks.memory import peak_mib
 from benchmarks.suite import ROOT
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def measure() -> dict[str, float]:
         "step": _cpu_s(step) * 1e3,
         "training": _training_s(),
         "products": 100 * _share_of_products(),
-        "resident": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "resident": peak_mib(),
     }
     tokens = random.integers(0, 1024, (2, 8, 384))
     batch = Batch(tokens[0], tokens[1], np.ones((8, 384)))

@@ -6,7 +6,6 @@ The run store, its writer and the conclusion are the real ones; only pytest is l
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -15,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.figures import Figure, show
+from benchmarks.memory import peak_mib
 from benchmarks.suite import ROOT
 from pytest_crucible.records import (
     Arm,
@@ -62,7 +62,7 @@ def measure() -> dict[str, float]:
         ended = time.perf_counter()
         store.close()
     assert [one.pairs for one in run.experiments[0].comparisons] == [SAMPLES] * len(METRICS)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    peak = peak_mib()
     return {"wall_s": ended - started, "compared_s": ended - filled, "peak_mib": peak}
 
 

@@ -19,7 +19,6 @@ _FILES = {
     "answers.py": '''\
 """Asked for the first time, it says how much memory there is, and ends the process."""
 import os
-import resource
 import time
 from pathlib import Path
 
@@ -27,7 +26,7 @@ STARTED = time.perf_counter()
 
 
 def answer(request):
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    peak = int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]) / 1024
     Path("seen.txt").write_text(f"{peak} {time.perf_counter() - STARTED}")
     os._exit(0)
 ''',

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.memory import peak_mib
+
 _seen: dict[str, float] = {}
 
 
@@ -22,7 +24,7 @@ def _rss() -> int:
 
 def _peak() -> int:
     """The most bytes that were ever resident."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return int(peak_mib() * 2**20)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import resource
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from typing import Any
 
 from benchmarks import delivered
 from benchmarks.figures import Figure, show
+from benchmarks.memory import peak_mib
 from benchmarks.suite import ROOT
 from pytest_crucible.store import schema
 from pytest_crucible.store.part_manifest import PARTS
@@ -136,7 +136,7 @@ def measure(what: str, folder: str) -> dict[str, float]:
     began, used = time.perf_counter(), time.process_time()
     found = {"scan": _count_pairs, "duckdb": _count_by_duckdb, "query": _count_by_query}[what](store, folder)
     seconds = time.perf_counter() - began
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    peak = peak_mib()
     return {"wall_s": seconds, "cpu_s": time.process_time() - used, "peak_mib": peak, **found}
 
 

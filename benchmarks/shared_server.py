@@ -22,6 +22,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from benchmarks.figures import Figure, show
+from benchmarks.memory import peak_mib
 from benchmarks.suite import ROOT
 
 CLIENTS, TOKENS, ROUNDS = 16, 100, 9
@@ -80,8 +81,7 @@ class Server:
 
     def memory_mib(self) -> float:
         """Return the most memory that the server has had."""
-        lines = Path(f"/proc/{self.process}/status").read_text().splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+        return peak_mib(self.process)
 
 
 @contextmanager

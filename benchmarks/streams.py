@@ -7,7 +7,6 @@ alone takes is a row of its own. Peaks are the largest resident memory of a proc
 from __future__ import annotations
 
 import math
-import resource
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from functools import lru_cache, partial
 import numpy as np
 
 from benchmarks.figures import Figure, show
+from benchmarks.memory import peak_mib
 from pytest_crucible.measures.row import Prepared
 from pytest_crucible.measures.streams import PairStream, open_arm, open_pair
 from pytest_crucible.records import Contrast, Measure, MetricFacts
@@ -76,7 +76,7 @@ def read_part(stream: PairStream, kind: str, numbers: range) -> tuple[PairStream
 
 
 def peak() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return peak_mib()
 
 
 def decide(kind: str, rows: int) -> tuple[float, float, float, int]:

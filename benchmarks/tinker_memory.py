@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import re
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import Figure, show
+from benchmarks.memory import peak_mib
 from pytest_crucible.local_model.server.process import LocalServer
 
 CLIENTS, STEPS, ROWS, LENGTH, REPLIES = 20, 3, 8, 200, 8
@@ -27,10 +27,10 @@ def figures() -> list[Figure]:
     if importlib.util.find_spec("tinker") is None:
         return [Figure(name=name, measured=None, unit="MB", limit=LIMIT_MB)]
     with tempfile.TemporaryDirectory() as directory, LocalServer.start(Path(directory)) as server:
-        started = _peak_mb(server)
+        started = peak_mib(server.process.pid)
         with ThreadPoolExecutor(CLIENTS) as pool:
             list(pool.map(lambda number: _use(server, number), range(CLIENTS)))
-        measured = _peak_mb(server)
+        measured = peak_mib(server.process.pid)
     return [
         Figure(name=name, measured=measured, unit="MB", limit=LIMIT_MB),
         Figure(name="- before the first client", measured=started, unit="MB"),
@@ -55,11 +55,6 @@ def _use(server: LocalServer, number: int) -> None:
     params = tinker.SamplingParams(max_tokens=60, stop=[], seed=number)
     sampler.sample(tinker.ModelInput.from_ints(tokens[:100]), REPLIES, params).result(timeout=WAIT_S)
     # The session stays open: twenty clients have their adapters at the same time.
-
-
-def _peak_mb(server: LocalServer) -> float:
-    status = Path(f"/proc/{server.process.pid}/status").read_text()
-    return int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0]) / 1024
 
 
 if __name__ == "__main__":
