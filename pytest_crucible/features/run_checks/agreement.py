@@ -94,12 +94,12 @@ def first_replies(columns: ArmColumns, repeat: int = 0) -> FirstReplies:
     replies = columns.replies
     rows = zip(replies.positions, replies.repeats, replies.texts, strict=True)
     return FirstReplies(
-        received=_collect((position, texts) for position, texts in _received(columns, repeat) if any(texts)),
+        received=_collect((position, texts) for position, texts in _texts_of_calls(columns, repeat) if any(texts)),
         returned=_collect((position, text) for position, number, text in rows if number == repeat and text),
     )
 
 
-def _received(columns: ArmColumns, repeat: int) -> Iterator[tuple[int, tuple[TextKey, ...]]]:
+def _texts_of_calls(columns: ArmColumns, repeat: int) -> Iterator[tuple[int, tuple[TextKey, ...]]]:
     calls = columns.calls
     rows = (row for row in columns.own_calls if calls.repeats[row] == repeat and calls.texts[row] is not None)
     for position, of_sample in groupby(rows, calls.positions.__getitem__):
@@ -142,7 +142,7 @@ def _match(ours: SampleTexts, theirs: SampleTexts, besides: Integers | None = No
         is_other = ~np.isin(samples, besides)
         samples, own, others = samples[is_other], own[is_other], others[is_other]
     pairs = zip(_choose(ours.texts, own), _choose(theirs.texts, others), strict=True)
-    equal = np.fromiter((one == other for one, other in pairs), bool, len(samples))
+    equal = np.fromiter((our_text == their_text for our_text, their_text in pairs), bool, len(samples))
     return _Matched(samples, samples[equal], list(_choose(ours.texts, own[equal])))
 
 
