@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from pytest_crucible.features.view.pages.respond import page, part_of_run, site_of
-from pytest_crucible.features.view.run.requests_of_run import render_counts, render_requests
-from pytest_crucible.features.view.run.results import render_explanations, render_results, render_trainings
+from pytest_crucible.features.view.requests_of_run import render_counts, render_requests
+from pytest_crucible.features.view.run_results import render_explanations, render_results, render_trainings
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Plan
