@@ -1,7 +1,8 @@
-"""Statistics larger than memory: rows a second of each stream beside numpy's plain sum, and 10^8 pairs decided by two processes.
+"""Statistics larger than memory: rows a second of each stream beside numpy's plain sum, and 10^8 pairs decided.
 
-Times of streams are CPU time of one process. The 10^8 pairs are made as they are read, in the same processes; what making them
-alone takes is a row of its own. Peaks are the largest resident memory of a process since its start.
+Times are CPU time of the process. The 10^8 pairs (or the number given) are made as they are read; what making them alone takes is a
+row of its own. The peak is the largest resident memory of the process since its start. Verdicts on stored
+observations are measured by `benchmarks.large_runs`.
 """
 
 from __future__ import annotations
@@ -10,9 +11,8 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from pytest_crucible.measures.streams import PairStream, open_arm, open_pair
 from pytest_crucible.records import Contrast, Measure, MetricFacts
 from pytest_crucible.stats.resampling.draws import resolve_for
 
-ROWS, ALL, BATCH, PROCESSES = 2_000_000, 100_000_000, 2**17, 2
+ROWS, ALL, BATCH = 2_000_000, 100_000_000, 2**17
 SECONDS, MEBIBYTES = 30.0, 512.0
 GROUPS = 100_000
 
@@ -67,43 +67,21 @@ def stream_of(kind: str) -> PairStream:
     return open_pair(Contrast(metric="m", baseline="v1"), facts)
 
 
-def read_part(stream: PairStream, kind: str, numbers: range) -> tuple[PairStream, float, float]:
-    """Return the stream after some batches, the peak memory of this process in MiB, and its CPU time."""
-    started = time.process_time()
-    for number in numbers:
-        stream.add(*make_batch(kind, False, number))
-    return stream, peak(), time.process_time() - started
-
-
-def peak() -> float:
-    return peak_mib()
-
-
-def decide(kind: str, rows: int) -> tuple[float, float, float, int]:
-    """Return wall time, CPU time one after the other, the sum of all processes' peaks in MiB, and the number of passes.
-
-    The CPU time is that of the slower process of each pass and of this one: the wall time on cores that do nothing else.
-    """
-    stream, batches, passes, largest, busy = stream_of(kind), rows // BATCH, 0, 0.0, 0.0
-    started, own = time.perf_counter(), time.process_time()
-    with ProcessPoolExecutor(PROCESSES) as workers:
-        while not stream.is_done:
-            parts = [range(part, batches, PROCESSES) for part in range(PROCESSES)]
-            peaks, seconds = [], []
-            for part, memory, spent in workers.map(partial(read_part, stream, kind), parts):
-                stream.merge(part)
-                peaks.append(memory)
-                seconds.append(spent)
-            stream.end_pass()
-            passes, largest, busy = passes + 1, max(largest, sum(peaks)), busy + max(seconds)
-        difference = stream.difference(0.05)
-    assert difference is not None, "it is decided"
-    return time.perf_counter() - started, busy + time.process_time() - own, largest + peak(), passes
+def decide(kind: str, rows: int) -> tuple[float, int]:
+    """Return the CPU time and the number of passes."""
+    stream, passes, started = stream_of(kind), 0, time.process_time()
+    while not stream.is_done:
+        for number in range(rows // BATCH):
+            stream.add(*make_batch(kind, False, number))
+        stream.end_pass()
+        passes += 1
+    assert stream.difference(0.05) is not None, "it is decided"
+    return time.process_time() - started, passes
 
 
 def seconds_to_make(kind: str, rows: int) -> float:
-    """Return the CPU time of one of the processes for the pairs alone, from a twentieth of them."""
-    batches = rows // BATCH // PROCESSES
+    """Return the CPU time for the pairs alone, from a twentieth of them."""
+    batches = rows // BATCH
     few = max(1, batches // 20)
     started = time.process_time()
     for number in range(few):
@@ -156,12 +134,10 @@ def figures() -> Iterator[Figure]:
     yield from throughput(f"yes-or-no pairs in {GROUPS:,} groups", "binary", True)
     yield arm_throughput()
     for kind, name in (("binary", "yes-or-no pairs"), ("scores", "pairs of scores")):
-        seconds, busy, memory, passes = decide(kind, rows)
-        label = f"{rows:,} {name}, {PROCESSES} processes, {passes} passes"
-        yield Figure(name=f"{label}: CPU time", measured=busy, unit="s", limit=SECONDS)
-        yield Figure(name="- wall time, which other processes lengthen", measured=seconds, unit="s")
-        yield Figure(name="- CPU time of making the pairs", measured=seconds_to_make(kind, rows) * passes, unit="s")
-        yield Figure(name="- peak memory of all processes", measured=memory, unit="MiB", limit=MEBIBYTES, digits=0)
+        seconds, passes = decide(kind, rows)
+        yield Figure(name=f"{rows:,} {name}, {passes} passes", measured=seconds, unit="s", limit=SECONDS)
+        yield Figure(name="- of that: making the pairs", measured=seconds_to_make(kind, rows) * passes, unit="s")
+        yield Figure(name="- peak memory", measured=peak_mib(), unit="MiB", limit=MEBIBYTES, digits=0)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from typing import Any
 from starlette.testclient import TestClient
 
 from pytest_crucible.features.view.application import make_application
-from pytest_crucible.features.view.labels.labelling import open_labelling
+from pytest_crucible.features.view.labelling import open_labelling
 from pytest_crucible.features.view.server.server import make_server, open_socket
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.runs.run_store import open_for_reading

@@ -187,8 +187,8 @@ def _find_candidates(text: str) -> Iterator[tuple[str, int, bool]]:
         yield number[is_open:], start + is_open, letter < start
 
 
-def find_phones_by_plan(text: str, regions: Sequence[str] = REGIONS) -> Iterator[Place]:
-    """Yield numbers that are valid in the numbering plan of their country, or of one of the regions.
+def find_phones_by_plan(text: str) -> Iterator[Place]:
+    """Yield numbers that are valid in the numbering plan of their country, or of one of `REGIONS`.
 
     Needs the package `phonenumbers`. Only the first 500 different numbers of a text are looked up.
     """
@@ -200,7 +200,7 @@ def find_phones_by_plan(text: str, regions: Sequence[str] = REGIONS) -> Iterator
         if number not in places:
             if len(places) == _MOST_NUMBERS:
                 return
-            places[number] = _find_in_plans(number, regions)
+            places[number] = _find_in_plans(number)
         for first, last in places[number]:
             start = match.start() + first
             words = read_words(text[max(0, start - REACH) : start])
@@ -216,11 +216,11 @@ def _is_plain(number: str) -> bool:
     return number[0] not in "0+(" and len(groups) < _FEWEST_GROUPS and sum(map(len, groups)) < _FEWEST_PLAIN
 
 
-def _find_in_plans(number: str, regions: Sequence[str]) -> list[tuple[int, int]]:
+def _find_in_plans(number: str) -> list[tuple[int, int]]:
     """Return the places of valid numbers in a candidate, by the first region that has any."""
     phonenumbers = load_phonenumbers()
     # With a country code the region does not matter.
-    for region in regions[:1] if number[0] == "+" else regions:
+    for region in REGIONS[:1] if number[0] == "+" else REGIONS:
         matches = phonenumbers.PhoneNumberMatcher(number, region, leniency=phonenumbers.Leniency.VALID)
         # Some plans have numbers of five digits; so do postal codes.
         places = [(match.start, match.end) for match in matches if len(match.raw_string) >= _SHORTEST]

@@ -89,22 +89,6 @@ class MeanStream:
         self.graded = self.graded or kind != numeric(prepared.kind)
         self.values.add(values, codes=codes)
 
-    def merge(self, other: MeanStream) -> None:
-        """Add what a copy of this stream, made at the start of this pass, was given since."""
-        if other.template is None or other.values is None:
-            return
-        if self.template is None:
-            self._declare(other.template)
-        assert self.values is not None, "it was declared"
-        if self.values.phase is Pass.RANGES:
-            self.uneven = self.uneven or other.uneven or self._differs(other.per_sample)
-            self.per_sample = other.per_sample or self.per_sample
-            self.samples, self.replies = self.samples + other.samples, self.replies + other.replies
-            self.infinite += other.infinite
-            self.units.merge(other.units)
-        self.graded = self.graded or other.graded
-        self.values.merge(other.values)
-
     def end_pass(self) -> None:
         """Conclude a pass over all batches."""
         if self.values is None:
@@ -163,11 +147,8 @@ class MeanStream:
         # Values that are weighted by their numbers of replies need the mean of all of these.
         per_sample = replies // size
         is_even = prepared.ends is None and prepared.weights is None and replies == per_sample * size
-        self.uneven = self.uneven or not is_even or self._differs(per_sample)
+        self.uneven = self.uneven or not is_even or self.per_sample not in (0, per_sample)
         self.per_sample = per_sample
-
-    def _differs(self, per_sample: int) -> bool:
-        return 0 not in (per_sample, self.per_sample) and per_sample != self.per_sample
 
     def _arm(self) -> Streamed:
         assert self.template is not None, "values were added"
@@ -255,24 +236,6 @@ class MeanPairStream:
         if not self.by_ratio and first.largest_change is not None:
             differences = np.clip(differences, *self._shape(first)[1])
         self.values.add(differences, codes=first.clusters, keys=first.keys)
-
-    def merge(self, other: MeanPairStream) -> None:
-        """Add what a copy of this stream, made at the start of this pass, was given since."""
-        self.unknown = self.unknown or other.unknown
-        if other.template is None or other.values is None or self.unknown:
-            return
-        if self.template is None:
-            self._declare(other.template)
-        assert self.values is not None, "it was declared"
-        if self.values.phase is Pass.RANGES and other.samples:
-            self.uneven = self.uneven or other.uneven or (self.samples > 0 and other.ratios != self.ratios)
-            self.ratios = other.ratios
-            self.samples += other.samples
-            self.replies = self.replies[0] + other.replies[0], self.replies[1] + other.replies[1]
-            self.noise = max(self.noise, other.noise)
-            self.ends = min(self.ends[0], other.ends[0]), max(self.ends[1], other.ends[1])
-        self.graded = self.graded or other.graded
-        self.values.merge(other.values)
 
     def end_pass(self) -> None:
         """Conclude a pass over all batches."""

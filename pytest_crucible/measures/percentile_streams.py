@@ -56,11 +56,6 @@ class PercentileStream:
         if not self.uneven and prepared.values.size:
             self.orders.add(prepared.values)
 
-    def merge(self, other: PercentileStream) -> None:
-        """Add what a copy of this stream, made at the start of this pass, was given since."""
-        self.template, self.uneven = self.template or other.template, self.uneven or other.uneven
-        self.orders.merge(other.orders)
-
     def end_pass(self) -> None:
         """Conclude a pass over all batches."""
         self.orders.end_pass()
@@ -121,14 +116,6 @@ class PercentilePairStream:
         quantiles = self.first.orders.quantile, self.second.orders.quantile
         below = [arm.values <= quantile for arm, quantile in zip(pair, quantiles, strict=True)]
         self._count(*(int(flags.sum()) for flags in (*below, below[0] & below[1])))
-
-    def merge(self, other: PercentilePairStream) -> None:
-        """Add what a copy of this stream, made at the start of this pass, was given since."""
-        if self.counts is None:
-            self.first.merge(other.first)
-            self.second.merge(other.second)
-        elif other.counts is not None:
-            self._count(*other.counts)
 
     def end_pass(self) -> None:
         """Conclude a pass over all batches."""

@@ -6,7 +6,6 @@ confidence than a wrong one (Mann-Whitney, ties count half).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
@@ -16,6 +15,7 @@ from pytest_crucible.metrics.definition import Metric, NotApplicable, metric
 from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Reply, Sample
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.outcomes import confidence_of as confidence_of
 from pytest_crucible.stats.interval import Interval, NotEnoughData
 
 Floats = npt.NDArray[np.float64]
@@ -53,19 +53,6 @@ class Calibration:
     confidence: float
     table: tuple[ReliabilityBin, ...]
     n: int
-
-
-def confidence_of(reply: Reply) -> float | None:
-    """Return the geometric mean of the token probabilities; None without log-probabilities.
-
-    >>> confidence_of(Reply(text="yes", logprobs=(-0.25, -0.75)))
-    0.6065306597126334
-    """
-    if not reply.logprobs:
-        return None
-    mean = sum(reply.logprobs) / len(reply.logprobs)
-    # Servers round: a log-probability of 0 may arrive as 1e-7.
-    return None if math.isnan(mean) else math.exp(min(mean, 0.0))
 
 
 def calibration(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
@@ -152,6 +153,19 @@ class Reply:
     def answer(self) -> str:
         """The text without the model's reasoning, in any form of `records.reasoning_forms`."""
         return answer_text(self.text)
+
+
+def confidence_of(reply: Reply) -> float | None:
+    """Return the geometric mean of the token probabilities; None without log-probabilities.
+
+    >>> confidence_of(Reply(text="yes", logprobs=(-0.25, -0.75)))
+    0.6065306597126334
+    """
+    if not reply.logprobs:
+        return None
+    mean = sum(reply.logprobs) / len(reply.logprobs)
+    # Servers round: a log-probability of 0 may arrive as 1e-7.
+    return None if math.isnan(mean) else math.exp(min(mean, 0.0))
 
 
 Failure = Literal["assertion", "timeout", "truncated", "filtered"]

@@ -47,25 +47,6 @@ class StoredArm:
         return 0 if not self.arm else names.index(self.arm) if self.arm in names else None
 
 
-def compare_runs(
-    store: RunStore,
-    ours: StoredArm,
-    theirs: StoredArm,
-    ask: ChooseContrasts,
-    directions: Mapping[str, Direction] | None = None,
-    *,
-    alpha: float,
-    arms_differ_in: Sequence[str] = (),
-) -> tuple[Run, tuple[str, ...]]:
-    """Return the comparison as a run that is not stored, and notes on other differences. Raises SpecError.
-
-    `directions` has the direction that is better of metrics for which the run did not record one, `arms_differ_in` the settings
-    that the arms are compared for, beside those that the candidate's suite declares.
-    """
-    pairs = pair_experiments(store, ours, theirs, ask, directions, arms_differ_in=arms_differ_in)
-    return decide_pairs(store, ours, theirs, pairs, alpha=alpha)
-
-
 @dataclass(frozen=True)
 class PairedExperiment:
     """An experiment that both runs have, with the replies of both arms to the candidate's samples."""
@@ -85,7 +66,11 @@ def pair_experiments(
     *,
     arms_differ_in: Sequence[str] = (),
 ) -> tuple[PairedExperiment, ...]:
-    """Return the experiments of two arms, with the comparisons that `ask` chooses. Raises SpecError if they have none."""
+    """Return the experiments of two arms, with the comparisons that `ask` chooses. Raises SpecError if they have none.
+
+    `directions` has the direction that is better of metrics for which the run did not record one, `arms_differ_in` the settings
+    that the arms are compared for, beside those that the candidate's suite declares.
+    """
     for side in (ours, theirs):
         names_known = sorted({arm.name for _, plan, _ in store.experiments(side.run) for arm in plan.arms})
         if side.arm and side.arm not in names_known:

@@ -44,9 +44,6 @@ class ExactSum:
         for start in range(0, values.size, PIECE):
             self._add_piece(values[start : start + PIECE])
 
-    def merge(self, other: ExactSum) -> None:
-        self.units += other.units
-
     @property
     def value(self) -> float:
         """The sum, rounded once; infinite where no float is as large."""
@@ -134,12 +131,6 @@ class GroupSums:
             rest = rest * 2.0**_LIMB - whole
             if not rest.any():
                 return
-
-    def merge(self, other: GroupSums) -> None:
-        """Add the sums of other values with the same exponent."""
-        self._grow(other.sizes.size)
-        self.limbs[:, : other.sizes.size] += other.limbs
-        self.sizes[: other.sizes.size] += other.sizes
 
     def totals(self) -> Array:
         """Return the sum of each group."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import heapq
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -166,31 +166,23 @@ class _Source:
             self._rest = next(self._chunks, None)
 
 
-class _Waiting(NamedTuple):
-    """A part that is opened when its first position is reached."""
-
-    first: int
-    number: int
-    part: Part
-
-
 def _merge(
     own: _Source, parts: Sequence[Part], names: Sequence[str], columns: list[str], step: int
 ) -> Iterator[tuple[int, pa.Table]]:
     import pyarrow as pa
 
-    waiting = [_Waiting(part.first_position or 0, k, part) for k, part in enumerate(parts)]
-    heapq.heapify(waiting)
+    # Each is opened when its first position is reached.
+    waiting = deque(sorted(parts, key=_first_position))
     folders = {root: ResultsFolder(root) for root in {part.root for part in parts}}
     sources = [own]
     while True:
         sources = [source for source in sources if not source.is_empty]
-        starts = [source.next_position for source in sources] + [each.first for each in waiting[:1]]
+        starts = [source.next_position for source in sources] + ([_first_position(waiting[0])] if waiting else [])
         if not starts:
             return
         bound = min(starts) // step * step + step - 1
-        while waiting and waiting[0].first <= bound:
-            part = heapq.heappop(waiting).part
+        while waiting and _first_position(waiting[0]) <= bound:
+            part = waiting.popleft()
             rows = max(SOURCE_ROWS, MOST_SOURCE_ROWS // (1 + len(sources)))
             sources.append(_Source(_part_chunks(folders[part.root], part, names, rows)))
         gathered = [table for source in sources for table in source.pop_until(bound)]
@@ -201,9 +193,12 @@ def _positions_at_a_time(parts: Sequence[Part], rows: int) -> int:
     """Return the number of positions that have about so many rows: units are spread evenly over them."""
     if not parts:
         return rows
-    ends = [(part.first_position or 0, part.last_position or 0) for part in parts]
-    span = max(last for _, last in ends) - min(first for first, _ in ends) + 1
+    span = max(part.last_position or 0 for part in parts) - min(map(_first_position, parts)) + 1
     return max(1, rows * span // sum(part.row_count for part in parts))
+
+
+def _first_position(part: Part) -> int:
+    return part.first_position or 0
 
 
 def _part_chunks(results: ResultsFolder, part: Part, names: Sequence[str], rows: int) -> Iterator[pa.Table]:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from pytest_crucible.features.view.labels.labelling import open_labelling
+from pytest_crucible.features.view.labelling import open_labelling
 from pytest_crucible.runs.run_store import open_for_reading
 
 SUMS = [

@@ -20,7 +20,6 @@ from pytest_crucible.features.ensembles.votes import (
     Ballot,
     Tally,
     Vote,
-    confidence,
     require_confidence,
     tally,
     user_vote,
@@ -30,7 +29,7 @@ from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Emit, Event, Reply, Request
 from pytest_crucible.records.errors import BackendError, Refused, SpecError, Spent, Uncached, describe_type
 from pytest_crucible.records.function_source import sources
-from pytest_crucible.records.outcomes import SentRequests
+from pytest_crucible.records.outcomes import SentRequests, confidence_of
 
 
 class Ensemble:
@@ -338,7 +337,7 @@ async def cascade(poll: Poll, *, threshold: float, min_responses: int) -> None:
 
     await sequential(poll, enough=is_sure)
     if poll.decided is None:
-        poll.decided = next((ballot for ballot in poll.cast if (confidence(ballot.reply) or 0.0) >= threshold), None)
+        poll.decided = next((ballot for ballot in poll.cast if (confidence_of(ballot.reply) or 0.0) >= threshold), None)
 
 
 async def race(poll: Poll, *, delay_s: float) -> None:

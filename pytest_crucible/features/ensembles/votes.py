@@ -11,6 +11,7 @@ from typing import Literal
 from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Reply, Request
 from pytest_crucible.records.errors import BackendError, Refused
+from pytest_crucible.records.outcomes import confidence_of
 
 # Finish reasons of an incomplete reply, which abstains.
 INCOMPLETE = ("length", "content_filter")
@@ -46,19 +47,6 @@ class Tally:
     """The weight of each answer's votes, in the order in which the answers were first given."""
     tied: bool = False
     why: Indecision | Literal[""] = ""
-
-
-def confidence(reply: Reply) -> float | None:
-    """Return the geometric mean of the reply's token probabilities; None without log-probabilities.
-
-    >>> round(confidence(Reply(text="4.2", logprobs=(-0.1, -0.3))), 3), confidence(Reply(text="4.2"))
-    (0.819, None)
-    """
-    if not reply.logprobs:
-        return None
-    mean = sum(reply.logprobs) / len(reply.logprobs)
-    # Servers round: a log-probability of 0 may arrive as 1e-7.
-    return None if math.isnan(mean) else math.exp(min(mean, 0.0))
 
 
 Tie = Callable[[Sequence[str], Request, int], "str | None"]
@@ -200,7 +188,7 @@ LAST = Vote(last)
 
 def require_confidence(ballot: Ballot) -> float:
     """Return a reply's confidence. Raises Refused if it has none: no reply of this member would."""
-    value = confidence(ballot.reply)
+    value = confidence_of(ballot.reply)
     if value is None:
         raise Refused(
             f"member {ballot.member!r} answers without log-probabilities, from which its confidence is computed: request "

@@ -212,7 +212,8 @@ class ExplainedExperiment:
         arms, facts, units = arm_scores(inputs.answers, inputs.variants), score_table(inputs).facts, list[Unit]()
         for position, explanation in self._versions.explanations.items():
             tables = [arm.table(explanation, position, entry) for entry in numeric_metrics(arms, facts) for arm in arms]
-            extended = replace(explanation, sets=plan_further(explanation, tables).sets)
+            sets, _ = plan_further(explanation, tables)
+            extended = replace(explanation, sets=sets)
             self._versions.explanations[position] = extended
             set_decision(store, self.session.run, subject_of(nodeid), position, to_plain(extended))
             units += self._units(run.experiment, position, explanation.planned)

@@ -116,17 +116,11 @@ class MetricResult:
     """By arm: replies to which the metric does not apply."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FurtherSets:
-    """The sets of an explanation with those that follow from the scores of the planned ones."""
+def plan_further(explanation: Explanation, tables: Sequence[Table]) -> tuple[SetPlan, list[DeletionPlan]]:
+    """Return the planned sets with those that interactions and deletion curves need, as far as calls allow; and each table's curve.
 
-    sets: SetPlan
-    deletions: tuple[DeletionPlan, ...]
-    """By table."""
-
-
-def plan_further(explanation: Explanation, tables: Sequence[Table]) -> FurtherSets:
-    """Return the sets that interactions and deletion curves need, as far as calls allow; `tables` may have later sets."""
+    `tables` may have later sets.
+    """
     base = replace(explanation.sets, masks=explanation.sets.masks[: explanation.planned])
     sets, deletions = base, list[DeletionPlan]()
     for table in tables:
@@ -135,7 +129,7 @@ def plan_further(explanation: Explanation, tables: Sequence[Table]) -> FurtherSe
         sets = extend_plan(sets, plan_interactions(sets, shapley_values(base, scores), explanation.calls))
         deletions.append(plan_deletion(sets, scores, explanation.calls))
         sets = extend_plan(sets, deletions[-1].masks)
-    return FurtherSets(sets=sets, deletions=tuple(deletions))
+    return sets, deletions
 
 
 def explain_metrics(
@@ -143,8 +137,8 @@ def explain_metrics(
 ) -> list[MetricResult]:
     """Return the result of each metric, all of them from the same requests."""
     tables = [[arm.table(explanation, position, facts) for arm in arms] for facts in metrics]
-    further = plan_further(explanation, [table for of_arms in tables for table in of_arms])
-    sets, deletions = explanation.sets, iter(further.deletions)
+    _, planned = plan_further(explanation, [table for of_arms in tables for table in of_arms])
+    sets, deletions = explanation.sets, iter(planned)
     return [
         MetricResult(
             facts=facts,

@@ -237,9 +237,9 @@ class LongForm:
     def _find_words(self, beginnings: frozenset[str]) -> Places:
         """Return where the words that begin like one of a set stand."""
         if beginnings not in self._found:
-            packed = _pack_words(beginnings)
-            places = self._words[packed.pairs[self._pairs]]
-            within = np.searchsorted(packed.bounds, _pack(self._blanked, places), side="right") % 2 == 1
+            begins, bounds = _pack_words(beginnings)
+            places = self._words[begins[self._pairs]]
+            within = np.searchsorted(bounds, _pack(self._blanked, places), side="right") % 2 == 1
             self._found[beginnings] = places[within]
         return self._found[beginnings]
 
@@ -301,15 +301,12 @@ def _list(places: Iterable[int]) -> Places:
     return np.fromiter(places, dtype=np.intp)
 
 
-class _PackedWords(NamedTuple):
-    pairs: NDArray[np.bool_]
-    """Whether one of the words begins with two characters, by both their codes."""
-    bounds: NDArray[np.uint64]
-    """What begins like one of the words is, as a number, at least one of these and below the next, in turns."""
-
-
 @functools.cache
-def _pack_words(beginnings: frozenset[str]) -> _PackedWords:
+def _pack_words(beginnings: frozenset[str]) -> tuple[NDArray[np.bool_], NDArray[np.uint64]]:
+    """Return whether a word begins with two characters, by both their codes; and bounds of the words' beginnings as numbers.
+
+    What begins like one of the words is at least one of the bounds and below the next, in turns.
+    """
     pairs = np.zeros((256, 256), dtype=bool)
     bounds: list[int] = []
     for head in sorted(_latin_head(text).translate(_BLANK_SIGNS) for text in beginnings):
@@ -319,7 +316,7 @@ def _pack_words(beginnings: frozenset[str]) -> _PackedWords:
             bounds[-1] = max(bounds[-1], after)
         else:
             bounds += [first, after]
-    return _PackedWords(pairs.ravel(), np.array(bounds, dtype=np.uint64))
+    return pairs.ravel(), np.array(bounds, dtype=np.uint64)
 
 
 def _range(head: bytes) -> tuple[int, int]:

@@ -24,7 +24,7 @@ from pytest_crucible.store.runs import UnknownRunError
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-    from pytest_crucible.features.view.labels.labelling import Labelling
+    from pytest_crucible.features.view.labelling import Labelling
     from pytest_crucible.store.runs import RunStore
 
 

@@ -14,7 +14,7 @@ from pytest_crucible.records.errors import SpecError
 from pytest_crucible.runs.run_store import open_for_reading
 
 if TYPE_CHECKING:
-    from pytest_crucible.features.view.labels.labelling import Labelling
+    from pytest_crucible.features.view.labelling import Labelling
     from pytest_crucible.features.view.site import Site
     from pytest_crucible.store.runs import RunStore
 
@@ -99,7 +99,7 @@ def _serve(
 
 
 def _export(store: str, run: str, folder: Path) -> None:
-    from pytest_crucible.features.view.export.run_files import export_run
+    from pytest_crucible.features.view.run_files import export_run
     from pytest_crucible.features.view.site import find_run
 
     with open_for_reading(store, "view") as opened:
@@ -122,7 +122,7 @@ def _open_labelling(store: RunStore, run: str, file: Path | None, options: Mappi
         if chosen:
             raise SpecError(f"--{next(iter(chosen)).replace('_', '-')} needs --labels FILE")
         return None
-    from pytest_crucible.features.view.labels.labelling import open_labelling
+    from pytest_crucible.features.view.labelling import open_labelling
 
     return open_labelling(store, store.find_run(run), file, **chosen)
 

@@ -311,5 +311,5 @@ def _terminate(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _log_tail(log: Path, characters: int = 2000) -> str:
-    return log.read_text(encoding="utf-8", errors="replace")[-characters:].strip() or "nothing"
+def _log_tail(log: Path) -> str:
+    return log.read_text(encoding="utf-8", errors="replace")[-2000:].strip() or "nothing"

@@ -225,11 +225,6 @@ class PowerSums:
             self._add_powers(piece, 1)
             self._keep(piece[np.abs(piece - self.mean) >= self.threshold])
 
-    def merge(self, other: PowerSums) -> None:
-        self.n += other.n
-        self.units = [ours + theirs for ours, theirs in zip(self.units, other.units, strict=True)]
-        self._keep(other.far)
-
     def rows(self) -> UnitRows:
         """Return the farthest values, and the sums of powers of the others."""
         self._prune()

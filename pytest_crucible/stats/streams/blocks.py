@@ -6,6 +6,7 @@ with the same upper bits, which the second pass keeps.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import field
 
 import numpy as np
@@ -29,9 +30,6 @@ class KeyCounts:
 
     def add(self, keys: Keys) -> None:
         np.add.at(self.counts, _upper_bits(keys), 1)
-
-    def merge(self, other: KeyCounts) -> None:
-        self.counts += other.counts
 
     def divide(self) -> KeyBlocks:
         """Return the blocks of more than 2,000 keys as far as the upper bits tell them."""
@@ -80,22 +78,15 @@ class BlockSums:
     def add(self, values: Array, keys: Keys) -> None:
         codes = self.blocks.of_bits[_upper_bits(keys)]
         (later,) = np.nonzero(codes == MOST_UNITS)
-        self._keep(values[later], keys[later])
+        self.values = np.concatenate((self.values, values[later]))
+        self.keys = np.concatenate((self.keys, keys[later]))
         self.sums.add(codes, values)
-
-    def merge(self, other: BlockSums) -> None:
-        self._keep(other.values, other.keys)
-        self.sums.merge(other.sums)
 
     def units(self) -> Units:
         order = np.argsort(self.keys, kind="stable")
-        whole = GroupSums(self.sums.exponent, MOST_UNITS)
-        whole.merge(self.sums)
+        whole = deepcopy(self.sums)
         whole.add(self.blocks.number(self.keys[order]), self.values[order])
         return Units(whole.totals()[:MOST_UNITS], whole.sizes[:MOST_UNITS].astype(np.float64))
-
-    def _keep(self, values: Array, keys: Keys) -> None:
-        self.values, self.keys = np.concatenate((self.values, values)), np.concatenate((self.keys, keys))
 
 
 def _upper_bits(keys: Keys) -> npt.NDArray[np.int64]:

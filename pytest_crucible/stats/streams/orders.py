@@ -62,15 +62,10 @@ class OrderStream:
             np.add.at(self.counts, bins, 1)
         elif self.phase is Pass.SUMS:
             near = values[(bins >= self.bins[0]) & (bins <= self.bins[1])]
-            self._keep(*np.unique(near, return_counts=True))
-
-    def merge(self, other: OrderStream) -> None:
-        """Add what a copy of this stream, made at the start of this pass, was given since."""
-        if self.phase is Pass.RANGES:
-            self.n += other.n
-            self.counts += other.counts
-        elif self.phase is Pass.SUMS:
-            self._keep(other.values, other.numbers)
+            near, numbers = np.unique(near, return_counts=True)
+            self.values, places = np.unique(np.concatenate((self.values, near)), return_inverse=True)
+            weights = np.concatenate((self.numbers, numbers))
+            self.numbers = np.bincount(places, weights=weights, minlength=self.values.size).astype(np.int64)
 
     def end_pass(self) -> None:
         """Conclude a pass; the second one keeps values near the quantile."""
@@ -94,8 +89,3 @@ class OrderStream:
     @property
     def quantile(self) -> float:
         return self.at(quantile_rank(self.n, self.q))
-
-    def _keep(self, values: Array, numbers: npt.NDArray[np.int64]) -> None:
-        self.values, places = np.unique(np.concatenate((self.values, values)), return_inverse=True)
-        weights = np.concatenate((self.numbers, numbers))
-        self.numbers = np.bincount(places, weights=weights, minlength=self.values.size).astype(np.int64)

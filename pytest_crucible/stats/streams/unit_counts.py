@@ -26,10 +26,9 @@ class UnitCounts:
         """Add all replies to some samples, 0 or 1, with the number of their sample in this batch."""
         numbers = np.bincount(samples)
         totals = np.bincount(samples, weights=values).astype(np.int64)[numbers > 0]
-        self._add(*np.unique(totals * _BASE + numbers[numbers > 0], return_counts=True))
-
-    def merge(self, other: UnitCounts) -> None:
-        self._add(other.pairs, other.counts)
+        pairs, counts = np.unique(totals * _BASE + numbers[numbers > 0], return_counts=True)
+        self.pairs, places = np.unique(np.concatenate((self.pairs, pairs)), return_inverse=True)
+        self.counts = np.bincount(places, weights=np.concatenate((self.counts, counts))).astype(np.int64)
 
     @property
     def has_several(self) -> bool:
@@ -46,7 +45,3 @@ class UnitCounts:
         times = self.counts.astype(np.float64)
         low, high = float(means.min()), float(means.max())
         return UnitRows(totals=totals, sizes=sizes, times=times, low=low, high=high, largest=largest)
-
-    def _add(self, pairs: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> None:
-        self.pairs, places = np.unique(np.concatenate((self.pairs, pairs)), return_inverse=True)
-        self.counts = np.bincount(places, weights=np.concatenate((self.counts, counts))).astype(np.int64)

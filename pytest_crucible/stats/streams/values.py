@@ -118,8 +118,6 @@ class ValueStream:
     high: float = -math.inf
     above: int = 0
     below: int = 0
-    graded: bool = False
-    """Some value is neither 0 nor 1."""
     distinct: Array | None = field(default_factory=lambda: np.array([]))
     counts: Codes = field(default_factory=lambda: np.array([], dtype=np.intp))
     first: tuple[Array, Keys] | None = field(default_factory=lambda: (np.array([]), np.array([], dtype=np.uint64)))
@@ -159,16 +157,6 @@ class ValueStream:
             self.keys.add(keys)
         if self.phase is Pass.SUMS:
             self._add_sums(np.full_like(values, self.equal_to) if self.equal_to is not None else values, codes, keys)
-
-    def merge(self, other: ValueStream) -> None:
-        """Add what a copy of this stream, made at the start of this pass, was given since."""
-        if self.phase is Pass.RANGES:
-            self._merge_ranges(other)
-        if other.keys is not None and self._counts_keys:
-            self.keys = self.keys or KeyCounts()
-            self.keys.merge(other.keys)
-        if self.phase is Pass.SUMS:
-            self._merge_sums(other)
 
     def end_pass(self) -> None:
         """Conclude a pass; the next one has other sums."""
@@ -227,8 +215,6 @@ class ValueStream:
         self.low, self.high = min(self.low, low), max(self.high, high)
         self.above += int(np.count_nonzero(values > 0))
         self.below += int(np.count_nonzero(values < 0))
-        if not self.graded:
-            self.graded = bool(((values != 0) & (values != 1)).any())
         self.total.add(values)
         if self.distinct is not None and not self.grouped:
             self._count_distinct(*np.unique(values, return_counts=True))
@@ -261,24 +247,6 @@ class ValueStream:
         else:
             self.first = None
 
-    def _merge_ranges(self, other: ValueStream) -> None:
-        self.n += other.n
-        self.low, self.high = min(self.low, other.low), max(self.high, other.high)
-        self.above, self.below, self.graded = (
-            self.above + other.above,
-            self.below + other.below,
-            self.graded or other.graded,
-        )
-        self.total.merge(other.total)
-        if self.distinct is not None and other.distinct is not None:
-            self._count_distinct(other.distinct, other.counts)
-        else:
-            self.distinct = None
-        if self.first is not None and other.first is not None and self.n <= MOST_UNITS:
-            self.first = tuple(map(np.concatenate, zip(self.first, other.first, strict=True)))  # type: ignore[assignment]
-        else:
-            self.first = None
-
     def _conclude_ranges(self) -> None:
         needs_keys = self.with_blocks and not self.grouped and self.first is None
         if needs_keys and self.keys is None:
@@ -295,7 +263,7 @@ class ValueStream:
         if self.grouped:
             self.by_group = GroupSums(exponent)
         if self.keys is not None:
-            self.by_block, self.keys = BlockSums(self.keys.divide(), GroupSums(exponent)), None
+            self.by_block, self.keys = BlockSums(self.keys.divide(), GroupSums(exponent, MOST_UNITS)), None
         if self.distinct is None:
             self.powers = PowerSums(self.mean, self.low, self.high)
         elif not self.grouped:
@@ -318,21 +286,8 @@ class ValueStream:
                 self._grow_first_keys(self.by_group.sizes.size)
                 np.minimum.at(self.first_keys, codes, keys)
 
-    def _merge_sums(self, other: ValueStream) -> None:
-        if self.grouped or self.powers is not None:
-            self.squares.merge(other.squares)
-        if self.powers is not None and other.powers is not None:
-            self.powers.merge(other.powers)
-        if self.by_block is not None and other.by_block is not None:
-            self.by_block.merge(other.by_block)
-        if self.by_group is not None and other.by_group is not None:
-            self.by_group.merge(other.by_group)
-            self._grow_first_keys(other.first_keys.size)
-            size = other.first_keys.size
-            np.minimum(self.first_keys[:size], other.first_keys, out=self.first_keys[:size])
-
     def _grow_first_keys(self, size: int) -> None:
-        missing = max(size, self.by_group.sizes.size if self.by_group else 0) - self.first_keys.size
+        missing = size - self.first_keys.size
         if missing > 0:
             self.first_keys = np.pad(self.first_keys, (0, missing), constant_values=_NO_KEY)
 

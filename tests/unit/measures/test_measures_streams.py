@@ -1,9 +1,8 @@
-"""Streams: any split of the samples, in any order and merged from several processes, has the bits of the analysis in memory."""
+"""Streams: any split of the samples, in any order, has the bits of the analysis in memory."""
 
 from __future__ import annotations
 
 import math
-import pickle
 from dataclasses import fields, replace
 
 import numpy as np
@@ -75,13 +74,10 @@ def run_passes(streams, batches, feed):
 
 
 def read_in_parts(stream, n, rng, feed):
-    """Read all samples in each pass by copies of the stream, as several processes do, each pass by another split."""
+    """Read all samples in each pass, each pass by another split."""
     while not stream.is_done:
-        parts = [pickle.loads(pickle.dumps(stream)) for _ in range(2)]
         for places in deal(n, rng):
-            feed(parts[rng.integers(2)], places)
-        for part in parts:
-            stream.merge(part)
+            feed(places)
         stream.end_pass()
 
 
@@ -119,7 +115,7 @@ def test_a_comparison_has_the_bits_of_memory(kind, n, grouped, likeness, seed):
     contrast = Contrast(metric="m", baseline="v1", statistic="count" if kind == "count" else "mean")
     stream = open_pair(contrast, facts)
 
-    read_in_parts(stream, n, rng, lambda part, places: part.add(choose(candidate, places), choose(baseline, places)))
+    read_in_parts(stream, n, rng, lambda places: stream.add(choose(candidate, places), choose(baseline, places)))
 
     expected = comparable(compare_in_memory(contrast, facts, candidate, baseline))
     assert comparable(stream.difference(0.05)) == expected
@@ -134,7 +130,7 @@ def test_a_target_has_the_bits_of_memory(kind, n, grouped, statistic, seed):
     arm = prepare_arm(values, kind, groups=groups, keys=rng.integers(0, 2**64, n, dtype=np.uint64))
     stream = open_arm(Measure(metric="m", statistic=statistic))
 
-    read_in_parts(stream, n, rng, lambda part, places: part.add(choose(arm, places)))
+    read_in_parts(stream, n, rng, lambda places: stream.add(choose(arm, places)))
 
     estimate, bound = (
         (means.estimate_count, means.bound_count) if statistic == "count" else (means.estimate_mean, means.bound_mean)
@@ -156,8 +152,8 @@ def test_chances_of_draws_have_the_bits_of_memory(n, grouped, statistic, whole, 
     contrast = Contrast(metric="m", baseline="v1", statistic=statistic, draws=2)
     arm, pair = open_arm(Measure(metric="m", statistic=statistic, draws=2)), open_pair(contrast, facts)
 
-    read_in_parts(arm, n, rng, lambda part, places: part.add(choose(candidate, places)))
-    read_in_parts(pair, n, rng, lambda part, places: part.add(choose(candidate, places), choose(baseline, places)))
+    read_in_parts(arm, n, rng, lambda places: arm.add(choose(candidate, places)))
+    read_in_parts(pair, n, rng, lambda places: pair.add(choose(candidate, places), choose(baseline, places)))
 
     assert str(arm.estimate(0.95)) == str(draws.estimate(candidate, 0.95))
     assert str(arm.bound(0.05)) == str(means.bound_mean(candidate, 0.05))
@@ -189,7 +185,7 @@ def test_a_rate_of_replies_has_the_bits_of_memory_also_where_some_are_lost(n, re
     stream = open_arm(RATE)
 
     read_in_parts(
-        stream, n, rng, lambda part, places: part.add(prepare_replies(table, there, places)) if places.size else None
+        stream, n, rng, lambda places: stream.add(prepare_replies(table, there, places)) if places.size else None
     )
 
     whole = prepare_replies(table, there, np.arange(n))
@@ -220,8 +216,8 @@ def test_percentiles_have_the_bits_of_memory(kind, n, quantile, some_lost, seed)
     contrast = Contrast(metric="m", baseline="v1", statistic="quantile", quantile=quantile)
     pairs, target = open_pair(contrast, facts), open_arm(contrast)
 
-    read_in_parts(pairs, n, rng, lambda part, places: part.add(*(choose(arm, places) for arm in arms)))
-    read_in_parts(target, n, rng, lambda part, places: part.add(choose(arms[0], places)))
+    read_in_parts(pairs, n, rng, lambda places: pairs.add(*(choose(arm, places) for arm in arms)))
+    read_in_parts(target, n, rng, lambda places: target.add(choose(arms[0], places)))
 
     assert comparable(pairs.difference(0.05)) == comparable(percentiles.compare(arms[1], arms[0], 0.05))
     assert str(target.estimate(0.95)) == str(percentiles.estimate(arms[0], 0.95))

@@ -9,7 +9,7 @@ from experiment_builders import store_run
 
 from pytest_crucible.records import Contrast, Fingerprint, MetricFacts, Run, Sample
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.runs.compare import StoredArm, compare_runs
+from pytest_crucible.runs.compare import StoredArm, decide_pairs, pair_experiments
 from pytest_crucible.store.runs import RunStore
 
 SAMPLES = [Sample(id=f"q{k:02}", input=k) for k in range(20)]
@@ -20,7 +20,7 @@ def compare(
     store: RunStore, ours: str = "new", theirs: str = "old", ask: Any = lambda scored: ()
 ) -> tuple[Run, tuple[str, ...]]:
     sides = [StoredArm(*side.split(":")) for side in (ours, theirs)]
-    return compare_runs(store, *sides, ask, alpha=0.05)
+    return decide_pairs(store, *sides, pair_experiments(store, *sides, ask), alpha=0.05)
 
 
 def test_the_difference_is_candidate_minus_baseline(store):

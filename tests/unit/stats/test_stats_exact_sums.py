@@ -39,12 +39,11 @@ def test_neither_order_nor_split_changes_a_bit_of_a_sum(values, random):
     whole.add(np.array(values, dtype=float))
     shuffled = random.sample(values, len(values))
     cut = random.randint(0, len(values))
-    parts = ExactSum(), ExactSum()
-    for part, piece in zip(parts, (shuffled[:cut], shuffled[cut:]), strict=True):
-        part.add(np.array(piece, dtype=float))
-    parts[1].merge(parts[0])
+    in_parts = ExactSum()
+    for piece in (shuffled[:cut], shuffled[cut:]):
+        in_parts.add(np.array(piece, dtype=float))
 
-    assert parts[1].units == whole.units
+    assert in_parts.units == whole.units
 
 
 def test_a_sum_of_more_terms_than_a_piece_holds_is_exact():
@@ -57,25 +56,22 @@ def test_sums_of_groups_are_exact_and_independent_of_the_split():
     rng = np.random.default_rng(5)
     values, codes = rng.random(5_000), rng.integers(0, 40, 5_000)
     exponent = exponent_of(0.0, 1.0)
-    whole, first, second = GroupSums(exponent), GroupSums(exponent), GroupSums(exponent)
+    whole, in_parts = GroupSums(exponent), GroupSums(exponent)
     whole.add(codes, values)
-    first.add(codes[3_000:][::-1], values[3_000:][::-1])
-    second.add(codes[:3_000], values[:3_000])
-    first.merge(second)
+    in_parts.add(codes[3_000:][::-1], values[3_000:][::-1])
+    in_parts.add(codes[:3_000], values[:3_000])
 
-    assert np.array_equal(first.totals(), whole.totals())
+    assert np.array_equal(in_parts.totals(), whole.totals())
     assert whole.totals().tolist() == [math.fsum(values[codes == group]) for group in range(40)]
 
 
 def test_sums_of_powers_and_the_farthest_values_do_not_depend_on_the_split():
     values = np.random.default_rng(6).standard_t(3, size=4 * MANY)
     mean, ends = exact_sum(values) / values.size, (float(values.min()), float(values.max()))
-    parts = [PowerSums(mean, *ends) for _ in range(3)]
-    for part, piece in zip(parts, np.split(values[::-1], [100, 9_000]), strict=True):
-        part.add(piece)
-    parts[2].merge(parts[0])
-    parts[2].merge(parts[1])
-    ours, whole = parts[2].rows(), rows_of_values(values)
+    sums = PowerSums(mean, *ends)
+    for piece in np.split(values[::-1], [100, 9_000]):
+        sums.add(piece)
+    ours, whole = sums.rows(), rows_of_values(values)
 
     assert ours.core == whole.core
     assert np.array_equal(ours.totals, whole.totals)

@@ -14,8 +14,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from pytest_crucible.features.view.addresses import parse_number
-from pytest_crucible.features.view.compare.changed_samples import CHANGES, Change, ChangedSamples
-from pytest_crucible.features.view.compare.compared_runs import (
+from pytest_crucible.features.view.arm_making import differing_facts, load_making
+from pytest_crucible.features.view.changed_samples import CHANGES, Change, ChangedSamples
+from pytest_crucible.features.view.compared_runs import (
     CHOICES,
     ComparedRuns,
     find_side,
@@ -23,7 +24,6 @@ from pytest_crucible.features.view.compare.compared_runs import (
     split_names,
     start_comparison,
 )
-from pytest_crucible.features.view.compare.making import differing_facts, load_making
 from pytest_crucible.features.view.pages.respond import page, part, site_of
 from pytest_crucible.plan.targets import ALTERNATIVES
 from pytest_crucible.quick_dataclass import dataclass

@@ -16,11 +16,11 @@ from starlette.responses import Response
 
 from pytest_crucible.datasets.labels import ReplyKey
 from pytest_crucible.features.view.addresses import parse_number
-from pytest_crucible.features.view.labels.label_file import LabelConflict
-from pytest_crucible.features.view.labels.label_queue import Turn
-from pytest_crucible.features.view.labels.labelling import LONGEST_NOTE, Labelling, read_person, token_of
+from pytest_crucible.features.view.label_file import LabelConflict
+from pytest_crucible.features.view.label_queue import Turn
+from pytest_crucible.features.view.labelling import LONGEST_NOTE, Labelling, read_person, token_of
 from pytest_crucible.features.view.pages.respond import document, page, site_of
-from pytest_crucible.features.view.sample.texts import prompt_text, shown_text
+from pytest_crucible.features.view.sample_texts import prompt_text, shown_text
 from pytest_crucible.records.errors import CrucibleError, SpecError
 
 LARGEST_BODY = 64_000

@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
-from pytest_crucible.features.view.compute.own_process import compute_apart
+from pytest_crucible.features.view.own_process import compute_apart
 from pytest_crucible.features.view.site import ComputedOnce, Site
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.redaction import redact

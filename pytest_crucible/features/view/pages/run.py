@@ -9,21 +9,12 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from pytest_crucible.features.view.pages.respond import page, part_of_run, site_of
-from pytest_crucible.features.view.run.requests_of_run import render_counts, render_requests
-from pytest_crucible.features.view.run.results import render_explanations, render_results, render_trainings
+from pytest_crucible.features.view.requests_of_run import render_counts, render_requests
+from pytest_crucible.features.view.run_results import render_explanations, render_results, render_trainings
 from pytest_crucible.features.view.site import Site
-from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.store.runs import RunStore
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedExperiment:
-    """An experiment as it was planned, with the states of its stored verdicts."""
-
-    plan: Plan
-    states: Sequence[tuple[str, int]]
 
 
 def run_page(request: Request, run: str) -> Response:
@@ -42,8 +33,8 @@ def tagged_page(request: Request) -> Response:
     return RedirectResponse(site.addresses.run(site.find_run(f"tag:{request.path_params['tag']}")))
 
 
-def planned_experiments(store: RunStore, run: str) -> list[PlannedExperiment]:
-    """Return the experiments of a run without analysing them."""
+def planned_experiments(store: RunStore, run: str) -> list[tuple[Plan, Sequence[tuple[str, int]]]]:
+    """Return the experiments of a run as they were planned, with the states of their stored verdicts and how many have each."""
     query = """
         SELECT verdicts.experiment, verdicts.state, COUNT(*)
         FROM verdicts JOIN experiments ON experiments.id = verdicts.experiment
@@ -52,7 +43,7 @@ def planned_experiments(store: RunStore, run: str) -> list[PlannedExperiment]:
     states: defaultdict[int, list[tuple[str, int]]] = defaultdict(list)
     for key, state, count in store.rows(query, run=run):
         states[key].append((state, count))
-    return [PlannedExperiment(plan, states[key]) for key, plan, _ in store.experiments(run)]
+    return [(plan, states[key]) for key, plan, _ in store.experiments(run)]
 
 
 async def results_part(request: Request) -> Response:

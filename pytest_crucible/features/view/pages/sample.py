@@ -12,8 +12,8 @@ from starlette.responses import PlainTextResponse, Response
 
 from pytest_crucible.features.view.addresses import parse_number
 from pytest_crucible.features.view.pages.respond import page, site_of
-from pytest_crucible.features.view.sample.replies import SampleReplies
-from pytest_crucible.features.view.sample.texts import shown_text, text_parts
+from pytest_crucible.features.view.sample_replies import SampleReplies
+from pytest_crucible.features.view.sample_texts import shown_text, text_parts
 from pytest_crucible.features.view.samples.select import read_state
 from pytest_crucible.records import View, experiment_name
 from pytest_crucible.records.errors import SpecError

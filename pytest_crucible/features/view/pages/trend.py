@@ -14,8 +14,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from pytest_crucible.features.view.addresses import parse_number
-from pytest_crucible.features.view.compare.compared_runs import split_names
-from pytest_crucible.features.view.compute.own_process import compute_apart
+from pytest_crucible.features.view.compared_runs import split_names
+from pytest_crucible.features.view.own_process import compute_apart
 from pytest_crucible.features.view.pages.respond import page, part, site_of
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.quick_dataclass import dataclass

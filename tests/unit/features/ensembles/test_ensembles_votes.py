@@ -10,8 +10,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pytest_crucible import BackendError, Refused
-from pytest_crucible.features.ensembles.votes import TIES, VOTES, Ballot, confidence, tally, user_vote
+from pytest_crucible.features.ensembles.votes import TIES, VOTES, Ballot, tally, user_vote
 from pytest_crucible.records import Reply, Request
+from pytest_crucible.records.outcomes import confidence_of
 
 REQUEST = Request(input="?", sample="q1", repeat=0)
 ANSWERS = st.lists(st.sampled_from(["a", "b", "c", None]), min_size=1, max_size=7)
@@ -107,10 +108,10 @@ def test_equally_confident_members_that_agree_are_not_tied():
 
 
 def test_confidence_is_the_geometric_mean_of_the_tokens_probabilities():
-    assert confidence(Reply(text="", logprobs=(math.log(0.9), math.log(0.4)))) == pytest.approx(math.sqrt(0.36))
-    assert confidence(Reply(text="", logprobs=(-math.inf, 0.0))) == 0.0
-    assert confidence(Reply(text="", logprobs=(1e-7,))) == 1.0
-    assert [confidence(Reply(text="", logprobs=logprobs)) for logprobs in (None, (), (math.nan,))] == [None] * 3
+    assert confidence_of(Reply(text="", logprobs=(math.log(0.9), math.log(0.4)))) == pytest.approx(math.sqrt(0.36))
+    assert confidence_of(Reply(text="", logprobs=(-math.inf, 0.0))) == 0.0
+    assert confidence_of(Reply(text="", logprobs=(1e-7,))) == 1.0
+    assert [confidence_of(Reply(text="", logprobs=logprobs)) for logprobs in (None, (), (math.nan,))] == [None] * 3
 
 
 def test_confidence_vote_needs_log_probabilities():

@@ -184,11 +184,11 @@ def test_metrics_share_the_random_orders_of_their_curves():
     explanation = explanation_of(12, calls=150)
     weights = 0.5 ** np.arange(12)
     scores = np.array([[sum(weights[k] for k in range(12) if mask >> k & 1)] for mask in explanation.sets.masks])
-    further = plan_further(explanation, [scores, -scores, scores])
+    sets, deletions = plan_further(explanation, [scores, -scores, scores])
 
-    assert [len(deletion.other_orders) for deletion in further.deletions] == [20, 20, 20]
-    assert further.deletions[2].masks == ()
-    assert len(further.sets.masks) <= 150
+    assert [len(deletion.other_orders) for deletion in deletions] == [20, 20, 20]
+    assert deletions[2].masks == ()
+    assert len(sets.masks) <= 150
 
 
 def test_a_lost_reply_is_null_in_json_and_an_empty_one_is_empty():

@@ -10,8 +10,8 @@ import pytest
 from experiment_builders import store_run
 
 from pytest_crucible.cli import main
-from pytest_crucible.features.view.compare.changed_samples import _changes
-from pytest_crucible.features.view.compare.making import differing_facts, load_making
+from pytest_crucible.features.view.arm_making import differing_facts, load_making
+from pytest_crucible.features.view.changed_samples import _changes
 from pytest_crucible.records import Sample
 from pytest_crucible.runs.compare import StoredArm
 from pytest_crucible.store.runs import RunStore

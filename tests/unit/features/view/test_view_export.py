@@ -14,9 +14,9 @@ import pytest
 from chromium import chromium
 from label_runs import RUN, store_labelled_run
 
-from pytest_crucible.features.view.export import run_files
-from pytest_crucible.features.view.export.run_files import export_run
-from pytest_crucible.features.view.labels.label_queue import LabelQueue
+from pytest_crucible.features.view import run_files
+from pytest_crucible.features.view.label_queue import LabelQueue
+from pytest_crucible.features.view.run_files import export_run
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.runs.run_store import open_for_reading
 from pytest_crucible.store.runs import RunStore

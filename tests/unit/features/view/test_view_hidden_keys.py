@@ -7,8 +7,8 @@ from contextlib import closing
 import pytest
 from label_runs import RUN, store_labelled_run
 
-from pytest_crucible.features.view.export.run_files import export_run
-from pytest_crucible.features.view.sample.texts import A_PART
+from pytest_crucible.features.view.run_files import export_run
+from pytest_crucible.features.view.sample_texts import A_PART
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.runs.run_store import open_for_reading
 from pytest_crucible.store.runs import RunStore

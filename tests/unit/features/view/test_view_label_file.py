@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_crucible.datasets.labels import ID_COLUMNS, KEY_COLUMNS
-from pytest_crucible.features.view.labels.label_file import LabelConflict, LabelFile
+from pytest_crucible.features.view.label_file import LabelConflict, LabelFile
 from pytest_crucible.records.errors import SpecError
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12)
@@ -174,7 +174,7 @@ LABELS_UNTIL_KILLED = """
 import sys
 from pathlib import Path
 from pytest_crucible.datasets.labels import ID_COLUMNS
-from pytest_crucible.features.view.labels.label_file import LabelFile
+from pytest_crucible.features.view.label_file import LabelFile
 file = LabelFile(Path(sys.argv[1]))
 for number in range(10_000):
     ids = dict(zip(ID_COLUMNS, ("r1", "test_it", f"q{number}", "", f"{number:032x}", "all", "4")))

@@ -8,8 +8,8 @@ import pytest
 from label_runs import RUN, store_labelled_run
 
 from pytest_crucible.datasets.labels import hash_reply
-from pytest_crucible.features.view.labels.label_queue import LabelQueue
-from pytest_crucible.features.view.labels.labelling import open_labelling, read_names, read_person
+from pytest_crucible.features.view.label_queue import LabelQueue
+from pytest_crucible.features.view.labelling import open_labelling, read_names, read_person
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.store.runs import RunStore
 

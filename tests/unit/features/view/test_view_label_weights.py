@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pytest_crucible.features.view.labels.label_queue import ROW, STRATA, order_rows
+from pytest_crucible.features.view.label_queue import ROW, STRATA, order_rows
 from pytest_crucible.stats.agreement.kappa import weighted_share
 
 REPLIES, DISAGREE, LABELS, RUNS = 1_000, 250, 80, 400

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_crucible.features.view.compute.own_process import compute_apart
-from pytest_crucible.features.view.compute.process_main import call_function
+from pytest_crucible.features.view.own_process import compute_apart
+from pytest_crucible.features.view.own_process_main import call_function
 from pytest_crucible.features.view.site import ComputedOnce, Site
 from pytest_crucible.records.errors import CrucibleError, SpecError
 from pytest_crucible.store.reading import READINGS, ChangedStoreError

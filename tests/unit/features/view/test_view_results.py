@@ -11,7 +11,7 @@ from experiment_builders import store_run
 
 from pytest_crucible.cli import main
 from pytest_crucible.features.view.pages import respond
-from pytest_crucible.features.view.run.results import render_results
+from pytest_crucible.features.view.run_results import render_results
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.records import Contrast, Sample, Target
 from pytest_crucible.runs.evaluate import conclude

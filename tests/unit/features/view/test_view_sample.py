@@ -12,7 +12,7 @@ from hostile_texts import CONTROL, HOSTILE
 from stored_replies import PAGE, RUN, store_replies
 
 from pytest_crucible.commands.show import conversation_lines
-from pytest_crucible.features.view.sample.texts import A_PART, shown_text, text_parts
+from pytest_crucible.features.view.sample_texts import A_PART, shown_text, text_parts
 from pytest_crucible.records import Outcome, Reply, Sample, Unit
 from pytest_crucible.records.outcomes import ModelCall
 from pytest_crucible.runs.plugins import program_plugins

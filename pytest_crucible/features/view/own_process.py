@@ -12,7 +12,7 @@ from typing import Any
 
 from pytest_crucible.records.errors import CrucibleError
 
-_MODULE = "pytest_crucible.features.view.compute.process_main"
+_MODULE = "pytest_crucible.features.view.own_process_main"
 
 
 def compute_apart(function: str, store: str, *arguments: Any) -> Any:

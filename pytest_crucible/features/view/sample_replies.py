@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from pytest_crucible.features.view.sample.texts import compared_reply, prompt_key, reply_key
+from pytest_crucible.features.view.sample_texts import compared_reply, prompt_key, reply_key
 from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import Conversation, Plan
 from pytest_crucible.report.conversations import (

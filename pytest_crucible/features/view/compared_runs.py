@@ -9,8 +9,8 @@ from urllib.parse import unquote
 
 from starlette.datastructures import QueryParams
 
-from pytest_crucible.features.view.compare.changed_samples import ChangedSamples, find_changes
-from pytest_crucible.features.view.compute.own_process import compute_apart
+from pytest_crucible.features.view.changed_samples import ChangedSamples, find_changes
+from pytest_crucible.features.view.own_process import compute_apart
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.plan.targets import ALTERNATIVES
 from pytest_crucible.records import Run
@@ -85,7 +85,7 @@ def start_comparison(site: Site, candidate: str, baseline: str, choices: Choices
                 f'run {facts["id"]} has not finished: this page compares it when it has, and "crucible compare" what it has so far'
             )
     read_question(site.store, candidate, baseline, choices)
-    function = "pytest_crucible.features.view.compare.compared_runs:compare"
+    function = "pytest_crucible.features.view.compared_runs:compare"
     key = ("compare", candidate, baseline, repr(choices), *finished)
     return site.comparisons.start(
         key, lambda: compute_apart(function, site.store.where, candidate, baseline, dict(choices))

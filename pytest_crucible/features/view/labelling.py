@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_crucible.datasets.labels import ID_COLUMNS, NOTE, SKIP, STRATUM, LabelTable, ReplyKey, key_of
-from pytest_crucible.features.view.labels.label_file import LabelFile
-from pytest_crucible.features.view.labels.label_queue import First, LabelQueue
+from pytest_crucible.features.view.label_file import LabelFile
+from pytest_crucible.features.view.label_queue import First, LabelQueue
 from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records.errors import SpecError
 

@@ -17,9 +17,9 @@ from markupsafe import Markup
 from pytest_crucible.features.view.addresses import Addresses
 from pytest_crucible.features.view.application import ASSETS
 from pytest_crucible.features.view.pages.run import planned_experiments
-from pytest_crucible.features.view.run.requests_of_run import render_requests
-from pytest_crucible.features.view.run.results import render_everything, render_trainings
-from pytest_crucible.features.view.sample.texts import prompt_text, shown_text
+from pytest_crucible.features.view.requests_of_run import render_requests
+from pytest_crucible.features.view.run_results import render_everything, render_trainings
+from pytest_crucible.features.view.sample_texts import prompt_text, shown_text
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.quick_dataclass import dataclass
 from pytest_crucible.records import ArmReply, Plan

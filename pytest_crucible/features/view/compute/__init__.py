@@ -1,1 +1,0 @@
-"""Values that take long to compute: once, and in a process of their own."""

@@ -1,1 +1,0 @@
-"""One run's pages as files for a static server."""

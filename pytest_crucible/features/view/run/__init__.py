@@ -1,1 +1,0 @@
-"""The parts of a run's pages: results, requests and trainings."""
