@@ -45,9 +45,14 @@ def first_seal(chain: int, owner: Owner) -> Seal:
 
 
 def next_seal(before: Seal, keys: bytes, hashes: Sequence[bytes]) -> Seal:
-    """Return the seal of a commit: the SHA-256 of the seal before it, of its keys, and of the hashes of its rows."""
-    content = b"".join((before.sha256, len(keys).to_bytes(8, "big"), keys, *hashes))
-    return Seal(before.chain, before.number + 1, hashlib.sha256(content).digest())
+    """Return the seal of a commit: the SHA-256 of the seal before it, of its keys, and of the hashes of its rows.
+
+    `hashes` are those of its rows one after the other, in any parts.
+    """
+    content = hashlib.sha256(b"".join((before.sha256, len(keys).to_bytes(8, "big"), keys)))
+    for part in hashes:
+        content.update(part)
+    return Seal(before.chain, before.number + 1, content.digest())
 
 
 class Sealer:
@@ -93,7 +98,7 @@ class Sealer:
 
     def _seal(self, connection: Connection, owner: Owner, parts: Sequence[_Part]) -> Seal:
         keys = pack_keys([part.keys for part in parts])
-        seal = next_seal(self._last_seal(connection, owner), keys, [hash for part in parts for hash in part.hashes])
+        seal = next_seal(self._last_seal(connection, owner), keys, [part.hashes for part in parts])
         checksums = b"".join(part.checksums() for part in parts)
         row = {"chain": seal.chain, "number": seal.number, "sha256": seal.sha256, "keys": keys, "checksums": checksums}
         connection.insert(seals, [row])
@@ -133,11 +138,17 @@ class _Part(NamedTuple):
     """The rows of one table in a commit."""
 
     keys: KeyedRows
-    hashes: Sequence[bytes]
+    hashes: bytes
+    """Those of all rows: a dataset of a million samples is one commit, and each would be an object of its own."""
 
     def checksums(self) -> bytes:
         """Return what is stored of the hashes: all of a row that is removed, since it cannot be hashed again."""
-        return b"".join(self.hashes if self.keys.is_removed else [hash[:CHECKSUM_BYTES] for hash in self.hashes])
+        if self.keys.is_removed:
+            return self.hashes
+        checksums = bytearray(CHECKSUM_BYTES * self.keys.rows)
+        for byte in range(CHECKSUM_BYTES):
+            checksums[byte::CHECKSUM_BYTES] = self.hashes[byte::HASH_BYTES]
+        return bytes(checksums)
 
 
 def _select(change: RowChange, is_selected: Sequence[bool]) -> RowChange:
@@ -150,7 +161,7 @@ def _part(connection: Connection, change: RowChange) -> _Part:
     """Return the keys and hashes of the rows of a change."""
     hashes = row_hashes(change.table, change.columns, change.rows, _as_stored(connection))
     keys = [change.columns[name] for name in change.table.key]
-    return _Part(KeyedRows(change.table.name, change.is_removed, change.rows, keys), hashes)
+    return _Part(KeyedRows(change.table.name, change.is_removed, change.rows, keys), b"".join(hashes))
 
 
 def _as_stored(connection: Connection) -> Any:
