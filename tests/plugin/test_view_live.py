@@ -19,11 +19,16 @@ from pytest_crucible.runs.run_store import open_for_reading
 
 MANY = 200
 TEST = """
+    import asyncio
+    import os
+
     import pytest
 
     @pytest.mark.crucible(dataset="many.jsonl", metrics=["exact_match"], epochs=2)
     @pytest.mark.quality_target("exact_match >= 0.5")
     async def test_sums(sample, sampler):
+        while os.path.exists("hold"):
+            await asyncio.sleep(0.05)
         reply = await sampler.generate(sample.input)
         assert sample.id != "q4"
         if sample.id == "q5":
@@ -106,9 +111,12 @@ def test_a_page_follows_a_run_that_is_killed_and_resumed_and_a_dashboard_that_is
         page.locator(".notices p").first.wait_for(state="detached")
         assert page.locator("#progress table.live tbody tr").count() == 1
 
+        hold = many.path / "hold"
+        hold.touch()
         stack.enter_context(session(many, "--crucible-resume", "--crucible-concurrency=50"))
         page.wait_for_url(lambda url: url != old)
         page.get_by_text(re.compile(r"\d+ from run")).wait_for()
         assert not re.search(DECIDES, page.inner_text("body"))
+        hold.unlink()
         page.get_by_text("exact_match >= 0.5").first.wait_for()
-        assert page.locator("#live").count() == 0
+        page.locator("#live").wait_for(state="detached")
