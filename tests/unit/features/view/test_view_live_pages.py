@@ -12,6 +12,7 @@ import pytest
 from dashboard_tabs import axe_violations, horizontal_overflow
 from live_runs import LiveRun, live_run
 from plan_builders import plan_of
+from quiet_ports import find_quiet_port
 
 from pytest_crucible.features.view.live import state
 from pytest_crucible.records import MetricFacts
@@ -235,7 +236,7 @@ def test_a_page_says_that_the_server_is_gone_and_goes_on_when_its_new_link_is_op
     with contextlib.ExitStack() as stack:
         live = stack.enter_context(live_run(path, **PLAN))
         context = browser.new_context()
-        with served_dashboard(path) as (address, token):
+        with served_dashboard(path, port=find_quiet_port()) as (address, token):
             page = context.new_page()
             page.goto(f"{address}/runs/run1?token={token}")
             page.get_by_text("0 of 20").first.wait_for()
