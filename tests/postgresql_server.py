@@ -161,4 +161,3 @@ def _user() -> str | None:
         return None
     user_names = {entry.pw_name for entry in pwd.getpwall()}
     return next((name for name in UNPRIVILEGED if name in user_names), None)
-
