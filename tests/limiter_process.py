@@ -2,7 +2,7 @@
 
 with LimiterProcess.start(run, concurrency=3) as other:
 other.do("take")            # whether it got a turn at once
-other.do("give", "429")     # gives its oldest turn back: the request was answered, or a quota is exhausted
+other.do("give", "429", "2")  # gives its oldest turn back: the request was answered, or a quota is exhausted for 2 s
 other.do("wait")            # waits for a turn
 other.do("count")           # how many turns it has
 other.process.kill()
@@ -60,7 +60,7 @@ def main(run: str, concurrency: int) -> None:
     async def wait() -> None:
         leases.append(await limiter.acquire("v2"))
 
-    def do(word: str, kind: str = "") -> object:
+    def do(word: str, kind: str = "", pause_s: str = "0") -> object:
         if word == "take":
             lease = limiter.try_acquire("v2")
             leases.extend([lease] if lease else [])
@@ -68,7 +68,8 @@ def main(run: str, concurrency: int) -> None:
         if word == "wait":
             waiting.append(asyncio.ensure_future(wait()))
         elif word == "give":
-            outcome = Retryable("no", kind=kind, retry_after_s=0.2, quota_exhausted=True) if kind else Reply(text="4")
+            refusal = Retryable("no", kind=kind, retry_after_s=float(pause_s), quota_exhausted=True)
+            outcome = refusal if kind else Reply(text="4")
             leases.pop(0).release(outcome)
         elif word == "close":
             limiters.close()

@@ -9,7 +9,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -66,8 +65,10 @@ class Server:
 @contextlib.contextmanager
 def server(*settings: str, parent: Path | None = None) -> Iterator[Server]:
     """A server with an empty database in a new folder of `parent`; `settings` as in postgresql.conf, such as `fsync=off`."""
+    from tests.quiet_ports import find_quiet_port
+
     with tempfile.TemporaryDirectory(prefix="crucible-pg-", dir=parent) as room:
-        folder, port = Path(room), _free_port()
+        folder, port = Path(room), find_quiet_port()
         if (user := _user()) is not None:
             shutil.chown(folder, user)
         _run("initdb", "-D", room + "/data", "-A", "trust", "-U", "crucible", "-E", "UTF8", "--locale=C", "--no-sync")
@@ -160,9 +161,3 @@ def _user() -> str | None:
         return None
     user_names = {entry.pw_name for entry in pwd.getpwall()}
     return next((name for name in UNPRIVILEGED if name in user_names), None)
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port: int = listening.getsockname()[1]
-    return port

@@ -372,9 +372,9 @@ def _wait(future: concurrent.futures.Future[None], tick: Callable[[], None]) -> 
             try:
                 return future.result(timeout=TICK_S)
             except concurrent.futures.TimeoutError:
-                # The run itself may have raised TimeoutError: then there is nothing to wait for.
+                # The run itself may have raised TimeoutError, or have ended since: then there is nothing to wait for.
                 if future.done():
-                    raise
+                    return future.result()
                 tick()
     except BaseException:
         # Cancelled before pytest goes on: otherwise requests would be paid for and their replies dropped.

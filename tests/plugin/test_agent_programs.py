@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
 import sqlite3
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from fork_server import INTERPRETER
 from openai_server import OpenAIServer
 
+from pytest_crucible.features.agents.commands import RunningCommand
 from pytest_crucible.sandbox.program_profile import missing_parts
 
 ECHO = "def answer(request): return request.input[-1]['content']\n"
@@ -111,25 +113,45 @@ def test_what_a_program_prints_is_stored_without_keys(suite):
     assert "hidden" in output
 
 
-def test_a_program_that_is_not_done_in_time_is_a_failure_of_the_arm(suite):
-    write_agent(suite, "ask('x'); import time; time.sleep(60)\n")
-    suite.test(TEST.replace("sample.expected]", "sample.expected], timeout_s=2.5").replace("limit=4", "limit=2"))
+@pytest.fixture
+def time_begins(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], bool]], None]:
+    """Lets the seconds of programs count from when a condition holds: a slow machine takes some to start them."""
+    wait = RunningCommand.wait
+
+    def begin_when(condition: Callable[[], bool]) -> None:
+        async def wait_later(self: RunningCommand, *arguments: Any) -> None:
+            async with asyncio.timeout(120):
+                while not condition():
+                    await asyncio.sleep(0.02)
+            self._start = time.monotonic()
+            await wait(self, *arguments)
+
+        monkeypatch.setattr(RunningCommand, "wait", wait_later)
+
+    return begin_when
+
+
+def test_a_program_that_is_not_done_in_time_is_a_failure_of_the_arm(suite, time_begins):
+    write_agent(suite, "ask('x'); open(f'answered-{os.getpid()}', 'w'); import time; time.sleep(60)\n")
+    suite.test(TEST.replace("sample.expected]", "sample.expected], timeout_s=0.5").replace("limit=4", "limit=2"))
+    time_begins(lambda: len(list(suite.path.glob("answered-*"))) == 2)
     suite.run("--crucible-adapter=scripted")
 
     assert {row["ended"] for row in rows(suite, "agent_programs")} == {"timeout"}
     with closing(sqlite3.connect(suite.path / ".crucible" / "crucible.db")) as connection:
         failures = connection.execute("SELECT failure, detail FROM replies").fetchall()
     assert len(failures) == 2
-    assert all("had not ended after 2.5 s (timeout_s)" in detail for _, detail in failures)
+    assert all("had not ended after 0.5 s (timeout_s)" in detail for _, detail in failures)
 
 
-def test_a_program_whose_server_answers_nothing_loses_its_sample(suite, hanging):
+def test_a_program_whose_server_answers_nothing_loses_its_sample(suite, hanging, time_begins):
     (suite.path / "agent.py").write_text(AGENT + "ask(sys.argv[1])\n")
     suite.adapters({"v1": {"backend": "openai", "base_url": hanging.url, "model": "m"}})
-    suite.test(TEST.replace("sample.expected]", "sample.expected], timeout_s=4").replace("limit=4", "limit=2"))
+    suite.test(TEST.replace("sample.expected]", "sample.expected], timeout_s=0.5").replace("limit=4", "limit=2"))
+    time_begins(lambda: hanging.counts()["concurrent"] == 2)
     result = suite.run("--crucible-adapter=v1")
 
-    assert "had not ended after 4 s (timeout_s), and its server has answered nothing" in result.stdout.str()
+    assert "had not ended after 0.5 s (timeout_s), and its server has answered nothing" in result.stdout.str()
     assert {row["ended"] for row in rows(suite, "agent_programs")} == {"timeout"}
 
 
@@ -149,10 +171,11 @@ def test_a_program_that_does_not_exist_loses_its_samples_with_a_sentence(suite):
 
 
 def test_a_unit_that_ends_first_ends_its_programs(suite):
-    write_agent(
-        suite, "open(f'pid-{sys.argv[1]}', 'w').write(str(os.getpid())); ask('x'); import time; time.sleep(60)\n"
-    )
-    suite.test(TEST.replace("metrics", "timeout=3, metrics").replace("limit=4", "limit=1"))
+    suite.script(ECHO)
+    # A shell starts soon, also on a slow machine.
+    command = ["sh", "-c", "echo $$ > pid-$0.part; mv pid-$0.part pid-$0; exec sleep 60"]
+    source = TEST.replace("metrics", "timeout=3, metrics").replace("limit=4", "limit=1")
+    suite.test(source.replace('[sys.executable, "agent.py", sample.expected]', f"[*{command}, sample.expected]"))
     suite.run("--crucible-adapter=scripted")
 
     (program,) = rows(suite, "agent_programs")

@@ -368,21 +368,23 @@ def test_a_sample_that_imports_the_module_first_has_its_threads_carried_too(suit
 
 LEFT_BEHIND = """
     import threading
-    import time
     import pytest
     from pytest_crucible import trace
 
-    @pytest.mark.crucible(dataset="questions.jsonl", metrics=["exact_match", "decision_count"], timeout=0.2)
+    late = threading.Semaphore(0)
+
+    @pytest.mark.crucible(dataset="questions.jsonl", metrics=["exact_match", "decision_count"], timeout=0.7)
     @pytest.mark.quality_target("exact_match >= 0")
     def test_sums(sample, sampler):
         trace.decision("in time")
         if sample.id in ("q05", "q15"):
-            threading.Event().wait(0.4)
+            threading.Event().wait(1)
             trace.decision("too late")
+            late.release()
         return sampler.generate(sample.input)
 
     def test_last():
-        time.sleep(0.6)
+        assert all(late.acquire(timeout=60) for _ in range(2))
 """
 
 

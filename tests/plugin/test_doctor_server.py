@@ -92,8 +92,9 @@ def test_a_server_that_is_not_there_is_one_sentence(crucible):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
-    status, out, err = crucible("doctor", "--server", url)
-    named, lines, _ = crucible("doctor", "--server", url, "--model", "m")
+        # Bound, so that no other process gets the port, and nothing listens there.
+        status, out, err = crucible("doctor", "--server", url)
+        named, lines, _ = crucible("doctor", "--server", url, "--model", "m")
 
     assert (status, out) == (4, "")
     assert err.startswith(

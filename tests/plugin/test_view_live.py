@@ -13,17 +13,23 @@ from typing import Any
 
 import pytest
 from chromium import chromium
+from quiet_ports import find_quiet_port
 
 from pytest_crucible.features.view.live.progress import ProgressReader
 from pytest_crucible.runs.run_store import open_for_reading
 
 MANY = 200
 TEST = """
+    import asyncio
+    import os
+
     import pytest
 
     @pytest.mark.crucible(dataset="many.jsonl", metrics=["exact_match"], epochs=2)
     @pytest.mark.quality_target("exact_match >= 0.5")
     async def test_sums(sample, sampler):
+        while os.path.exists("hold"):
+            await asyncio.sleep(0.05)
         reply = await sampler.generate(sample.input)
         assert sample.id != "q4"
         if sample.id == "q5":
@@ -77,7 +83,7 @@ def session(suite: Any, *arguments: str) -> contextlib.AbstractContextManager[su
 
 
 @contextlib.contextmanager
-def dashboard(suite: Any, port: str = "0") -> Iterator[tuple[subprocess.Popen[str], str]]:
+def dashboard(suite: Any, port: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Yield the process of a dashboard, and the link that it prints."""
     with process(suite, "pytest_crucible", "view", "latest", "--no-browser", "--port", port) as started:
         yield started, next(link[0] for line in started.stdout if (link := re.search(r"http://\S+token=\S+", line)))
@@ -89,7 +95,8 @@ def test_a_page_follows_a_run_that_is_killed_and_resumed_and_a_dashboard_that_is
         page = browser.new_context().new_page()
         killed = stack.enter_context(session(many))
         next(line for line in killed.stdout if "crucible: test_sums" in line)
-        first, link = stack.enter_context(dashboard(many))
+        port = str(find_quiet_port())
+        first, link = stack.enter_context(dashboard(many, port))
         page.goto(link)
         page.get_by_text(re.compile(r"^[1-9]\d* of 400$")).wait_for()
         old = page.url
@@ -100,15 +107,18 @@ def test_a_page_follows_a_run_that_is_killed_and_resumed_and_a_dashboard_that_is
         first.send_signal(signal.SIGKILL)
         page.locator(".notices").get_by_text("The dashboard does not answer since").wait_for()
         first.wait()
-        _, link = stack.enter_context(dashboard(many, port=re.search(r":(\d+)/", link)[1]))
+        _, link = stack.enter_context(dashboard(many, port))
         page.locator(".notices").get_by_text("The dashboard was started again").wait_for()
         page.context.request.get(link)
         page.locator(".notices p").first.wait_for(state="detached")
         assert page.locator("#progress table.live tbody tr").count() == 1
 
+        hold = many.path / "hold"
+        hold.touch()
         stack.enter_context(session(many, "--crucible-resume", "--crucible-concurrency=50"))
         page.wait_for_url(lambda url: url != old)
         page.get_by_text(re.compile(r"\d+ from run")).wait_for()
         assert not re.search(DECIDES, page.inner_text("body"))
+        hold.unlink()
         page.get_by_text("exact_match >= 0.5").first.wait_for()
-        assert page.locator("#live").count() == 0
+        page.locator("#live").wait_for(state="detached")

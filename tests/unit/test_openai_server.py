@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -47,6 +46,11 @@ def status(server: OpenAIServer, prompt: str = "2 + 2", **headers: str) -> int:
 def statuses(server: OpenAIServer, prompts: int, *, at_a_time: int = 1) -> list[int]:
     with ThreadPoolExecutor(at_a_time) as threads:
         return list(threads.map(lambda k: status(server, str(k)), range(prompts)))
+
+
+def wait_for_counts(server: OpenAIServer, **counts: int) -> None:
+    while not counts.items() <= server.counts().items():
+        time.sleep(0.002)
 
 
 def test_a_behaviour_belongs_to_its_model_alone(server):
@@ -116,21 +120,18 @@ def test_no_more_are_answered_at_a_time_than_there_are_slots(server):
 
 
 def test_who_hangs_up_while_waiting_for_a_slot_gives_it_to_the_next(server):
-    server.behave("m", slots=1, latency_s=0.1)
+    server.behave("m", slots=1, fault="hang", fault_in="first")
     address = urlsplit(server.url)
-    impatient = http.client.HTTPConnection(str(address.hostname), address.port)
-    thread = threading.Thread(target=status, args=(server, "first"))
-    thread.start()
-    while server.counts()["concurrent"] < 1:
-        time.sleep(0.002)
-    impatient.request("POST", "/v1/completions", json.dumps({"model": "m", "prompt": "second"}))
-    while server.counts()["concurrent"] < 2:
-        time.sleep(0.002)
+    first, impatient = (http.client.HTTPConnection(str(address.hostname), address.port) for _ in range(2))
+    for number, (connection, prompt) in enumerate([(first, "first"), (impatient, "second")]):
+        connection.request("POST", "/v1/completions", json.dumps({"model": "m", "prompt": prompt}))
+        wait_for_counts(server, concurrent=number + 1)
     impatient.close()
+    wait_for_counts(server, cancelled=1)
+    first.close()
 
     assert status(server, "third") == 200
-    assert server.counts()["cancelled"] == 1
-    thread.join()
+    assert server.counts()["cancelled"] == 2
 
 
 @pytest.mark.parametrize("sentence", [{"latency": 1}, {"fault": "flood"}, {"fault": "200"}, {"slots": "many"}])

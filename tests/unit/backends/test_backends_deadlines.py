@@ -234,8 +234,8 @@ async def test_paused_clock_after_the_limit_has_ended():
 
 
 def test_thread_function_has_the_same_clock():
-    """The test runs in real time: 0.3 s of waiting at least, where a sample has 0.2 s."""
-    scripted = server(Retryable("too much", kind="429", retry_after_s=0.3), 0.01)
+    """The test runs in real time: 0.95 s of waiting at least, where a sample has 0.9 s."""
+    scripted = server(Retryable("too much", kind="429", retry_after_s=0.95), 0.01)
     top = wrap_backend(scripted, adapter(), BackendContext())
 
     async def work() -> Outcome:
@@ -247,7 +247,7 @@ def test_thread_function_has_the_same_clock():
         threads, outcome = DaemonThreads(1), Outcome(Unit(0, 0, 0, 0))
         try:
             return await ask_in_thread(
-                function, {}, outcome, timeout_s=0.2, classify=lambda error: "lost", threads=threads
+                function, {}, outcome, timeout_s=0.9, classify=lambda error: "lost", threads=threads
             )
         finally:
             threads.shutdown()

@@ -59,7 +59,7 @@ def test_samples_of_a_large_file_are_those_that_would_be_in_memory(tmp_path, nam
         samples[50]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     texts=st.lists(st.text(), min_size=1, max_size=8),
     blanks=st.lists(st.sampled_from(["\n", "\n\n", "\r\n", "\n  \n", "\n\u00a0\n"]), min_size=8, max_size=8),

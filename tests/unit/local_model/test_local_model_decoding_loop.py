@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
@@ -79,14 +80,22 @@ async def test_replies_of_many_clients_equal_those_alone(decoding, samplers, see
 
 
 async def test_a_short_reply_does_not_wait_for_a_neighbours_long_ones(decoding, samplers):
-    long = decoding.ask(samplers[0], [1, 2], replace(ENDLESS, max_tokens=150, num_samples=64), 0, "neighbour")
-    await asyncio.sleep(0.05)
+    has_begun, goes_on, ended = threading.Event(), threading.Event(), list[str]()
 
-    await decoding.ask(samplers[0], [3], replace(ENDLESS, max_tokens=2), 0, "small")
-    await decoding.ask(samplers[1], [3], replace(ENDLESS, max_tokens=2), 0, "small")
+    def hold(*_):
+        has_begun.set()
+        goes_on.wait(60)
 
-    assert not long.done()
-    await long
+    long, short = replace(ENDLESS, max_tokens=150, num_samples=64, watch=hold), replace(ENDLESS, max_tokens=2)
+    answers = {"long": decoding.ask(samplers[0], [1, 2], long, 0, "neighbour")}
+    assert await asyncio.to_thread(has_begun.wait, 60)
+    answers |= {f"short {k}": decoding.ask(samplers[k], [3], short, 0, "small") for k in range(2)}
+    for name, answer in answers.items():
+        answer.add_done_callback(lambda _, name=name: ended.append(name))
+    goes_on.set()
+    await asyncio.gather(*answers.values())
+
+    assert ended[-1] == "long"
 
 
 async def test_a_short_prompt_is_read_between_the_pieces_of_long_ones(decoding, samplers, monkeypatch):
@@ -123,11 +132,18 @@ async def test_adapters_on_one_base_are_decoded_together(samplers):
 
 async def test_who_leaves_frees_the_rows_at_the_next_token(decoding, samplers):
     tokens: list[int] = []
-    endless = replace(ENDLESS, max_tokens=150, num_samples=64, watch=lambda number, token: tokens.append(number))
+    has_left = threading.Event()
+
+    def watch(number: int, _: int) -> None:
+        tokens.append(number)
+        has_left.wait(60)
+
+    endless = replace(ENDLESS, max_tokens=150, num_samples=64, watch=watch)
     left = decoding.ask(samplers[0], [1, 2], endless, 0, "a")
     while not tokens:
         await asyncio.sleep(0.001)
     left.cancel()
+    has_left.set()
     await decoding.ask(samplers[0], [1], replace(ENDLESS, max_tokens=3), 0, "b")
 
     before = len(tokens)

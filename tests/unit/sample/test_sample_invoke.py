@@ -207,17 +207,25 @@ def test_a_plain_function_that_takes_too_long_is_left_behind(released):
 
 def test_a_late_function_cannot_score(released):
     """Scores from before the deadline are kept."""
-    outcome, late = Outcome(Unit(0, 0, 0, 0)), threading.Event()
+    outcome, has_begun, late = Outcome(Unit(0, 0, 0, 0)), threading.Event(), threading.Event()
     scores = outcome.scores
 
     def slow():
         scores["steps"] = 1.0
+        has_begun.set()
         released.wait(60)
         scores["right"] = True
         late.set()
 
+    async def exceed_the_deadline() -> None:
+        calling = asyncio.create_task(in_thread(slow, threads, timeout_s=0.02, outcome=outcome))
+        await asyncio.sleep(0)
+        # The loop stands still: the deadline cannot end before the thread has begun.
+        assert has_begun.wait(60)
+        await calling
+
     threads = DaemonThreads(1)
-    asyncio.run(in_thread(slow, threads, timeout_s=0.02, outcome=outcome))
+    asyncio.run(exceed_the_deadline())
     threads.shutdown()
     released.set()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import dataclasses
 import re
 import threading
@@ -24,6 +25,7 @@ from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.records import Arm, Event, Reply, Request
 from pytest_crucible.records.errors import BackendError, CrucibleError
 from pytest_crucible.sample.engine import Deadline
+from pytest_crucible.session import experiment_items
 from pytest_crucible.session.experiment import Experiment, ExperimentRun
 from pytest_crucible.session.experiment_items import ExperimentItems
 from pytest_crucible.session.resources import Resources
@@ -291,15 +293,17 @@ def test_an_arm_without_any_answer_ends_the_experiment_and_the_other_arms_replie
 
 
 class Endless:
-    """A model that never answers, and notes whose request was cancelled."""
+    """A model that never answers, and notes whose request began and was cancelled."""
 
     identity = "endless"
     simulated = True
 
     def __init__(self) -> None:
+        self.begun: list[str] = []
         self.cancelled: list[str] = []
 
     async def generate(self, request: Request) -> Reply:
+        self.begun.append(request.sample)
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
@@ -313,7 +317,9 @@ def test_an_interrupt_cancels_the_requests_in_flight(resources, pytester):
     planned = plan_item(pytester, SOURCE, arm_of(model))
 
     def interrupt(progress: object) -> None:
-        raise KeyboardInterrupt
+        # Progress is shown by the clock: on a slow machine for the first time before all requests have begun.
+        if len(model.begun) == 6:
+            raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         run_it(resources, planned, show=interrupt)
@@ -329,6 +335,17 @@ def test_a_timeout_error_of_a_plugin_ends_the_run_instead_of_waiting_for_ever(re
     observe(planned, fail)
     with pytest.raises(TimeoutError, match="the plugin waited too long"):
         run_it(resources, planned)
+
+
+def test_a_run_that_ends_while_it_is_looked_at_has_ended():
+    class EndsAtALook(concurrent.futures.Future):
+        def result(self, timeout: float | None = None) -> None:
+            if self.done():
+                return super().result(timeout)
+            self.set_result(None)
+            raise TimeoutError
+
+    experiment_items._wait(EndsAtALook(), lambda: None)
 
 
 def test_threads_of_a_blocking_test_end_with_it(resources, pytester):

@@ -205,11 +205,13 @@ def store_version(store: RunStore) -> Any:
 
 
 def _file_version(path: str) -> Any:
+    began = time.time()
     try:
         status = os.stat(path)
     except OSError as error:
         return error.errno
-    if abs(time.time() - status.st_mtime) < _TICK_S:
+    # The look itself takes long where this process is paused in it.
+    if began - _TICK_S < status.st_mtime < time.time() + _TICK_S:
         # It may be changed once more at the same time.
         return object()
     return status.st_ino, status.st_size, status.st_mtime_ns

@@ -58,9 +58,8 @@ async def texts(client: Client, numbers: range) -> list[int]:
 
 def until(condition) -> None:
     """The server hears of what a client does a moment later."""
-    for _ in range(200):
-        if condition():
-            return
+    deadline = time.monotonic() + 60
+    while not condition() and time.monotonic() < deadline:
         time.sleep(0.005)
 
 

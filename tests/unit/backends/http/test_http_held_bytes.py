@@ -132,7 +132,8 @@ def test_longest_concurrent_reply_is_dropped(transport, monkeypatch):
             # It stalls: only another reply's growth can drop it.
             writer.write(OK + b"content-length: 9000000\r\n\r\n" + b"a" * 3_800_000)
             await writer.drain()
-            await asyncio.sleep(0.3)
+            while small._held < 3_800_000:
+                await asyncio.sleep(0.005)
             is_held.set()
             await asyncio.sleep(1e3)
 

@@ -71,7 +71,9 @@ def write(store: RunStore, rows: list[Any], events: list[Event]) -> str:
     return run
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(rows=st.lists(ROWS, min_size=1, max_size=4), events=st.lists(EVENTS, max_size=3))
 def test_no_row_is_taken_for_an_edited_one(store, rows, events):
     verification = verify_run(store, write(store, rows, events))

@@ -61,7 +61,7 @@ def test_a_signal_ends_it_at_once_although_pages_follow_a_run(store, sign):
         streams = [get("/events"), get(f"/runs/{RUN}/events")]
         process.send_signal(sign)
 
-        assert process.wait(timeout=10) == 0
+        assert process.wait(timeout=60) == 0
         assert process.stdout.read() == process.stderr.read() == ""
         for stream in streams:
             stream.close()
@@ -90,7 +90,7 @@ def test_the_browser_gets_a_private_file_and_no_argument_has_the_token(store, tm
         arguments = [file.read_bytes() for file in Path("/proc").glob("[0-9]*/cmdline") if _is_readable(file)]
         assert not [line for line in arguments if token.encode() in line]
         process.send_signal(signal.SIGINT)
-        process.wait(timeout=10)
+        process.wait(timeout=60)
     assert link in page
     assert modes == ["0o600", "0o700"]
     assert not Path(path).parent.exists()
@@ -136,7 +136,7 @@ def test_slow_clients_do_not_stop_it(store):
         files = len(os.listdir(f"/proc/{process.pid}/fd")) if Path("/proc").exists() else 0
         assert files < 2 * MOST
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=10) == 0
+        assert process.wait(timeout=60) == 0
         assert process.stderr.read() == ""
 
 
@@ -189,7 +189,7 @@ def test_a_dashboard_for_all_machines_warns_and_names_this_machine(store):
     with dashboard_process(store, "--no-browser", "--host=0.0.0.0") as (link, process):
         second = process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        process.wait(timeout=10)
+        process.wait(timeout=60)
         warning = process.stderr.read()
 
     assert link.startswith("http://127.0.0.1:")

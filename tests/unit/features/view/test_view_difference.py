@@ -42,7 +42,9 @@ PARTS = (
     "\\x1b",
 )
 TEXTS = st.lists(st.sampled_from(PARTS), max_size=14).map("".join)
-MANY = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+MANY = settings(
+    max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None
+)
 
 
 @pytest.fixture(scope="module")

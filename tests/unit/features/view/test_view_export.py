@@ -181,8 +181,8 @@ def test_a_static_server_and_the_file_system_serve_it_in_chromium_without_a_mess
                 page.goto(base + name)
                 assert page.evaluate("getComputedStyle(document.body).maxWidth") != "none"
             page.goto(f"{base}samples/1/1.html#sample-3")
-            assert page.evaluate("document.querySelector('#sample-3').closest('details').open")
+            page.wait_for_function("() => document.querySelector('#sample-3').closest('details').open")
             page.click("text=Samples after")
-            assert page.url.endswith("samples/1/2.html")
+            page.wait_for_url("**/samples/1/2.html")
 
     assert messages == []

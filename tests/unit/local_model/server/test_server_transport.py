@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import socket
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from http import HTTPStatus
 
 import pytest
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.asyncio
 
 
 async def echo(request: Request) -> Response:
-    await asyncio.sleep({"/slow": 30, "/wait": 0.2}.get(request.path, 0))
+    await asyncio.sleep({"/slow": 60}.get(request.path, 0))
     return Response.of_json({"path": request.path, "query": request.query, "size": len(request.body)})
 
 
@@ -48,6 +48,16 @@ async def talk(limits: Limits | None = None) -> AsyncIterator[tuple[asyncio.Stre
     finally:
         writer.close()
         await server.close()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+def count_answering(server: Server) -> int:
+    return sum(bool(connection.answering) for connection in server.connections)
 
 
 async def answer(reader: asyncio.StreamReader) -> tuple[int, dict[str, object]]:
@@ -226,16 +236,28 @@ async def test_a_burst_beyond_the_limit_ends_no_new_connection():
 
 
 async def test_while_others_wait_an_answer_ends_its_connection():
-    async with talk(Limits(connections=1)) as (reader, writer):
-        writer.write(b"GET /wait HTTP/1.1\r\n\r\n")
-        await asyncio.sleep(0.05)
-        second_reader, second = await asyncio.open_connection(*writer.get_extra_info("peername"))
-        second.write(b"GET /a HTTP/1.1\r\n\r\n")
+    has_waiter = asyncio.Event()
 
-        head = await reader.readuntil(b"\r\n\r\n")
-        assert b"Connection: close" in head
-        assert (await answer(second_reader))[0] == HTTPStatus.OK
-        second.close()
+    async def echo_later(request: Request) -> Response:
+        await has_waiter.wait()
+        return await echo(request)
+
+    server = Server(echo_later, refuse, Limits(connections=1))
+    address = LOOPBACK, await server.start()
+    reader, writer = await asyncio.open_connection(*address)
+    writer.write(b"GET /a HTTP/1.1\r\n\r\n")
+    await until(lambda: count_answering(server) == 1)
+    second_reader, second = await asyncio.open_connection(*address)
+    second.write(b"GET /a HTTP/1.1\r\n\r\n")
+    await until(lambda: len(server.connections) == 2)
+    has_waiter.set()
+
+    head = await reader.readuntil(b"\r\n\r\n")
+    assert b"Connection: close" in head
+    assert (await answer(second_reader))[0] == HTTPStatus.OK
+    for each in (writer, second):
+        each.close()
+    await server.close()
 
 
 async def test_a_waiting_connection_that_leaves_makes_no_room():
@@ -243,14 +265,13 @@ async def test_a_waiting_connection_that_leaves_makes_no_room():
     address = LOOPBACK, await server.start()
     _, writer = await asyncio.open_connection(*address)
     writer.write(b"GET /slow HTTP/1.1\r\n\r\n")
-    await asyncio.sleep(0.05)
+    await until(lambda: count_answering(server) == 1)
     later = [await asyncio.open_connection(*address) for _ in range(3)]
-    await asyncio.sleep(0.05)
+    await until(lambda: len(server.connections) == 4)
 
     next(each for each in server.connections if each.is_waiting).close()
-    await asyncio.sleep(0.05)
+    await until(lambda: len(server.connections) == 3)
 
-    assert len(server.connections) == 3
     assert sum(not each.is_waiting for each in server.connections) == 1
     for each in (writer, *(writer for _, writer in later)):
         each.close()
@@ -258,21 +279,24 @@ async def test_a_waiting_connection_that_leaves_makes_no_room():
 
 
 async def test_beyond_the_limit_a_connection_waits_for_those_that_are_being_answered():
-    async with talk(Limits(connections=1)) as (_, writer):
-        writer.write(b"GET /slow HTTP/1.1\r\n\r\n")
-        await writer.drain()
-        await asyncio.sleep(0.05)
-        later = [await asyncio.open_connection(*writer.get_extra_info("peername")) for _ in range(2)]
-        for _, each in later:
-            each.write(b"GET /a HTTP/1.1\r\nConnection: close\r\n\r\n")
-        replies = [asyncio.create_task(answer(reader)) for reader, _ in later]
-        await asyncio.sleep(0.1)
-        assert not any(reply.done() for reply in replies)
+    server = Server(echo, refuse, Limits(connections=1))
+    address = LOOPBACK, await server.start()
+    _, writer = await asyncio.open_connection(*address)
+    writer.write(b"GET /slow HTTP/1.1\r\n\r\n")
+    await until(lambda: count_answering(server) == 1)
+    later = [await asyncio.open_connection(*address) for _ in range(2)]
+    for _, each in later:
+        each.write(b"GET /a HTTP/1.1\r\nConnection: close\r\n\r\n")
+    replies = [asyncio.create_task(answer(reader)) for reader, _ in later]
+    await until(lambda: len(server.connections) == 3)
+    await asyncio.sleep(0.1)
+    assert not any(reply.done() for reply in replies)
 
-        writer.close()
-        assert [status for status, _ in await asyncio.gather(*replies)] == [HTTPStatus.OK] * 2
-        for _, each in later:
-            each.close()
+    writer.close()
+    assert [status for status, _ in await asyncio.gather(*replies)] == [HTTPStatus.OK] * 2
+    for _, each in later:
+        each.close()
+    await server.close()
 
 
 async def test_a_client_that_leaves_is_forgotten():
@@ -291,7 +315,7 @@ async def test_closing_ends_connections_that_are_being_answered():
     server = Server(echo, refuse, Limits())
     reader, writer = await asyncio.open_connection(LOOPBACK, await server.start())
     writer.write(b"GET /slow HTTP/1.1\r\n\r\n")
-    await asyncio.sleep(0.05)
+    await until(lambda: count_answering(server) == 1)
     await server.close(patience_s=0.1)
 
     assert await reader.read() == b""
