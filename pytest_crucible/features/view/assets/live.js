@@ -55,11 +55,16 @@ function showProgress(state) {
   announce(state.announcement);
 }
 
+let refreshes = 0;
+
 // Brings the parts of the page that say so up to date.
-async function refresh() {
+export async function refresh() {
+  const turn = ++refreshes;
   const response = await fetch(location.href);
   if (!response.ok) return;
   const page = parse(await response.text());
+  // A filter has been chosen meanwhile, or something has changed once more: its answer may have come before this one.
+  if (turn !== refreshes) return;
   for (const part of document.querySelectorAll("[data-live]")) {
     const fresh = page.getElementById(part.id);
     if (fresh) morph(part, fresh);

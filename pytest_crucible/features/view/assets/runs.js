@@ -1,13 +1,12 @@
 // The filters of the list of runs, and the choice of two of them. The address has both.
 import { focusRow, registerKey, registerSteps } from "./keys.js";
-import { morph } from "./morph.js";
-import { byId, readState, request, writeState } from "./view.js";
+import { refresh } from "./live.js";
+import { byId, readState, writeState } from "./view.js";
 
 const COMPARED = "compare";
 const form = byId("filters");
 const list = byId("runs");
 const compare = byId("compare");
-let latest = 0;
 
 function addressOf(form) {
   const url = new URL(form.action);
@@ -16,12 +15,9 @@ function addressOf(form) {
   return url;
 }
 
-async function showList(url) {
-  const turn = ++latest;
-  const text = await request(url).then((response) => response.text()).catch(() => null);
-  // Another filter has been chosen meanwhile. Where the server is gone, the page has a notice.
-  if (turn !== latest || text === null) return;
-  morph(list, new DOMParser().parseFromString(text, "text/html").getElementById("runs"));
+// The list of the address. Where the server is gone, the page has a notice.
+function showList() {
+  refresh().catch(() => {});
 }
 
 // Letters that are typed change one entry of the history; a choice makes a new one, to which the back button leads.
@@ -30,12 +26,12 @@ function filterList(event) {
   if (event.type === "input" && event.target.type === "search") history.replaceState(null, "", url);
   else if (url.href !== location.href) history.pushState(null, "", url);
   else return;
-  showList(url);
+  showList();
 }
 
 function restore() {
   for (const field of form.elements) if (field.name) field.value = readState(field.name);
-  showList(location.href);
+  showList();
 }
 
 const chosenRuns = () => readState(COMPARED).split(".").filter(Boolean);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import sqlite3
 import zlib
 from collections.abc import Iterator
@@ -268,6 +269,15 @@ def test_a_seal_depends_on_the_one_before_it():
     seals = {next_seal(Seal(1, 1, before * 32), b"keys", [b"hash"]).sha256 for before in (b"a", b"b")}
 
     assert len(seals) == 2
+
+
+def test_a_seal_is_one_hash_of_all_before_it_its_keys_and_its_rows_in_whatever_parts():
+    content = b"a" * 32 + (4).to_bytes(8, "big") + b"keys" + b"b" * 32 + b"c" * 32
+    parts = [b"b" * 32, b"c" * 32], [b"b" * 32 + b"c" * 32]
+
+    assert {next_seal(Seal(1, 1, b"a" * 32), b"keys", of_seal).sha256 for of_seal in parts} == {
+        hashlib.sha256(content).digest()
+    }
 
 
 def test_a_run_whose_seals_were_all_removed_cannot_be_verified(stored):

@@ -49,6 +49,25 @@ def test_all_replies_of_a_conversation_have_to_be_equal():
     assert compare_replies(*map(first_replies, arms)).unequal == 1
 
 
+def test_the_last_reply_of_a_conversation_stands_for_all_of_them():
+    arm = arm_columns("v2", ["draft", "yes"])
+    arm = replace(arm, calls=replace(arm.calls, positions=[0, 0], repeats=[0, 0]))
+    assert compare_replies(first_replies(arm), first_replies(arm)).texts[0] == "yes"
+
+
+def test_equal_replies_are_in_the_order_of_the_samples():
+    blocked = arm_columns("v2", ["No."] * 2)
+    blocked = replace(blocked, calls=replace(blocked.calls, positions=[1], repeats=[0], members=[""], texts=["yes"]))
+    agreement = compare_replies(first_replies(blocked), first_replies(arm_columns("v1", ["No.", "yes"])))
+    assert (list(agreement.positions), agreement.texts) == ([0, 1], ["No.", "yes"])
+
+
+def test_where_models_replied_nothing_the_values_of_the_tests_are_compared():
+    ours, theirs = (returning(arm_columns(name, ["", ""]), value) for name, value in (("v2", "a"), ("v1", "b")))
+    agreement = compare_replies(first_replies(ours), first_replies(theirs))
+    assert (agreement.samples, agreement.equal) == (2, 0)
+
+
 @pytest.mark.parametrize(
     ("draws", "samples"),
     [(Draws(repeats=2), 3), (Draws(rounds=2), 3), (Draws(prompts=2), 0), (Draws(trainings=2), 0)],

@@ -109,6 +109,18 @@ def test_one_question_under_many_ids_counts_once():
     assert compare(texts, texts, named=("base", "base"), wrong=0.3, groups=groups).severity == "warn"
 
 
+@pytest.mark.parametrize(("first_is_wrong", "severity"), [(True, "fail"), (False, "warn")])
+def test_the_first_sample_of_a_group_stands_for_it(first_is_wrong, severity):
+    texts = [str(number % 7) for number in range(200)]
+    # Of 40 groups of two, one sample is wrong; the rest is right.
+    groups = [f"g{number // 2}" if number < 80 else None for number in range(200)]
+    arms = [arm_columns(f"v{k}", texts, model="base", settings={"model": f"m{k}"}) for k in range(2)]
+    values = np.array([number % 2 == first_is_wrong if number < 80 else 1.0 for number in range(200)], float)
+    section = {"scores": {"ok": [SimpleNamespace(values=values)] * 2}, "groups": groups}
+    section["facts"] = {"ok": SimpleNamespace(kind="binary", direction="higher")}
+    assert [finding.severity for finding in check_equal_replies(check_inputs(*arms, **section))] == [severity]
+
+
 def test_more_baselines_need_more_wrong_replies():
     arms = [arm_columns(f"v{k}", ["1", "2"] * 20, model="base", settings={"model": f"m{k}"}) for k in range(8)]
     values = (np.arange(40) >= 11).astype(float)

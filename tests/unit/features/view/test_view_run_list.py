@@ -176,6 +176,24 @@ class TestInABrowser:
         page.reload()
         assert shown_runs(page) == ["bbbb", "aaaa"]
 
+    def test_a_filter_is_not_undone_by_a_list_that_was_requested_before_it(self, page):
+        from playwright.sync_api import expect
+
+        held = []
+        page.route(lambda url: url.endswith("/"), lambda route: held.append((route, route.fetch())))
+        page.evaluate("import('/assets/live.js').then(({ refresh }) => { refresh(); })")
+        while not held:
+            page.wait_for_timeout(10)
+        page.get_by_label("adapter").select_option("v1")
+        expect(page.locator("tbody tr")).to_have_count(2)
+        with page.expect_response(lambda response: response.url.endswith("/")) as late:
+            for route, response in held:
+                route.fulfill(response=response)
+        late.value.finished()
+        page.evaluate("new Promise((resolve) => setTimeout(resolve))")
+
+        assert shown_runs(page) == ["bbbb", "aaaa"]
+
     def test_a_suite_is_searched_while_its_name_is_typed_by_keyboard_alone(self, page):
         from playwright.sync_api import expect
 
