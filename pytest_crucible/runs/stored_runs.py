@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _READER = "pytest_crucible.runs"
+"""What messages name as the reader of a store."""
 # Types that have a missing value, so that an unknown count does not turn its column into floats.
 _DTYPES: Mapping[ColumnKind, str] = {
     "text": "string",

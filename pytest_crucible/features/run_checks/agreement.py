@@ -37,7 +37,7 @@ MOST_TEXTS = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleTexts:
-    """Texts of samples, in the order of the samples: a mapping of all samples would take ten times the memory."""
+    """Texts of samples, in the order of the samples: as a mapping, those of a million samples took six times the memory."""
 
     positions: Sequence[int]
     texts: Sequence[Any]
@@ -79,6 +79,7 @@ class WrongReplies:
     samples: int = 0
     """Samples that the metric scored."""
     count: int = 0
+    """The wrong ones that count."""
     positions: Integers = field(default_factory=lambda: np.empty(0, int))
 
 

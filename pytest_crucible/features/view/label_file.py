@@ -96,7 +96,7 @@ class LabelFile:
         return _version_of(facts)
 
     def _check_writable(self) -> None:
-        """Raise PermissionError for a file, or a folder, that is write-protected, and SpecError for what is no file."""
+        """Raise PermissionError if the file or its folder is write-protected, and SpecError if the path is not a file."""
         self._version()
         # It is replaced, so that the folder counts, and a file that is write-protected is so on purpose.
         if not (os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK)):

@@ -84,7 +84,7 @@ def _choose_first(path: Path, table: LabelTable, run: str, chosen: First | None)
 
 
 def read_names(text: str) -> tuple[str, ...]:
-    """Return the names of labels, which commas part, or blanks where there is no comma. Raises SpecError."""
+    """Return the names of labels, separated by commas, or by blanks if there is no comma. Raises SpecError."""
     names = tuple(name.strip() for name in (text.split(",") if "," in text else text.split()))
     if not 1 <= len(set(names)) == len(names) <= MOST_LABELS or not all(
         0 < len(name) <= LONGEST_NAME for name in names

@@ -38,7 +38,7 @@ class OwnTool:
 
 
 def list_tools(body: Mapping[str, Any]) -> list[Fields]:
-    """Return the tools of a request: some clients send them as items of the input. Raises Refusal for others."""
+    """Return the tools of a request, which some clients send as items of the input. Raises Refusal if one is not an object."""
     items = body["input"] if isinstance(body.get("input"), list) else []
     added = [item.get("tools") for item in items if isinstance(item, Mapping) and item.get("type") == ADDED]
     return [tool for tools in (body.get("tools"), *added) for tool in read_objects(tools or [], "tools")]
@@ -74,7 +74,7 @@ def write_text_input(text: str) -> str:
 
 
 def _read_text_input(arguments: str) -> str:
-    """Return the text that a model wants to give a tool; what it wrote, where that is no such argument."""
+    """Return the text that a model passes to a tool as `input`; all that it wrote if there is no such argument."""
     try:
         content = json.loads(arguments)
     except (ValueError, RecursionError):

@@ -44,7 +44,7 @@ class KeyCounts:
 
 @dataclass(slots=True)
 class KeyBlocks:
-    """The block of keys by their upper bits: `MOST_UNITS`, which is none, where a block begins among them."""
+    """The block of each key by its upper bits; `MOST_UNITS`, which no block has, if a block begins among keys with these bits."""
 
     of_bits: npt.NDArray[np.int16]
     starts: npt.NDArray[np.int64]

@@ -210,7 +210,7 @@ def _file_version(path: str) -> Any:
         status = os.stat(path)
     except OSError as error:
         return error.errno
-    # The look itself takes long where this process is paused in it.
+    # Two looks at the clock: this process may be paused between them.
     if began - _TICK_S < status.st_mtime < time.time() + _TICK_S:
         # It may be changed once more at the same time.
         return object()
