@@ -63,7 +63,7 @@ export async function refresh() {
   const response = await fetch(location.href);
   if (!response.ok) return;
   const page = parse(await response.text());
-  // A filter has been chosen meanwhile, or something has changed once more: its answer may have come before this one.
+  // Another request was sent meanwhile, for a filter or a later change, and its response counts, even if it came first.
   if (turn !== refreshes) return;
   for (const part of document.querySelectorAll("[data-live]")) {
     const fresh = page.getElementById(part.id);
